@@ -1,0 +1,41 @@
+# Thin front of Meson: `make help` tells what there is.
+.DEFAULT_GOAL := all
+.PHONY: all help deps build test lint demo fuzz bench format install clean
+
+all: build ## build build/stoker and libstoker.so
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+deps: ## install what is missing (apt-get)
+	@scripts/deps.sh
+
+build: ## build only; needs what `make deps` installs
+	@scripts/configure.sh build
+	@ninja -C build
+
+test: deps ## all tests, also with sanitizers
+	@scripts/test.sh
+
+lint: ## the checks that need no build
+	@scripts/lint.sh
+
+demo: deps build ## make sample data, run the main job on it and show the result
+	@scripts/demo.sh
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
+	@scripts/deps.sh fuzz
+	@scripts/fuzz.sh $(TARGETS)
+
+bench: deps build ## measure, and print the table of docs/performance.md
+	@bench/run.sh
+
+format: ## clang-format over all C files
+	@scripts/deps.sh format
+	@find include src cli examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+install: build ## install to the prefix of the build directory
+	@meson install -C build
+
+clean: ## remove all build directories
+	rm -rf build build-asan build-tsan build-fuzz

@@ -1,0 +1,378 @@
+/* stoker inspect: records, sizes, damage and features of TFRecord files. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "inspect.h"
+
+#include "base/banned.h"
+
+typedef struct inspect_options {
+    bool verify, json;
+    int64_t records, limit;
+} inspect_options;
+
+enum { LABEL_WIDTH = 13 };
+
+/* ---- for people ---- */
+
+static void put_label(stk__text *t, const char *label)
+{
+    stk__text_printf(t, "  %-*s", LABEL_WIDTH, label);
+}
+
+static void put_range(stk__text *t, int64_t min, int64_t max)
+{
+    stk__text_printf(t, "%" PRId64, min);
+    if (max != min)
+        stk__text_printf(t, "..%" PRId64, max);
+}
+
+static void put_sizes(stk__text *t, const inspect_file *f)
+{
+    put_label(t, "compression");
+    stk__text_printf(t, "%s\n", f->compression);
+    if (f->file_bytes >= 0) {
+        put_label(t, "size");
+        stk__text_bytes(t, (uint64_t)f->file_bytes);
+        stk__text_putc(t, '\n');
+    }
+    put_label(t, "records");
+    cli_text_count(t, f->records);
+    if (f->records) {
+        stk__text_puts(t, " of ");
+        put_range(t, f->min_bytes, f->max_bytes);
+        stk__text_printf(t, " bytes, mean %.1f, in all ", (double)f->total_bytes / (double)f->records);
+        stk__text_bytes(t, (uint64_t)f->total_bytes);
+    }
+    stk__text_putc(t, '\n');
+}
+
+static void put_bad(stk__text *t, const inspect_file *f, bool verified)
+{
+    if (!f->bad_count && !verified)
+        return;
+    put_label(t, "bad");
+    stk__text_printf(t, "%" PRId64 "%s\n", f->bad_count, f->bad_count ? "" : "; every CRC fits");
+    for (size_t i = 0; i < f->bad_kept; i++) {
+        const inspect_bad *b = &f->bad[i];
+        stk__text_printf(t, "    record %" PRId64 " at offset %" PRId64, b->record, b->offset);
+        if (b->size_bytes >= 0)
+            stk__text_printf(t, ", %" PRId64 " bytes", b->size_bytes);
+        stk__text_puts(t, ": ");
+        cli_text_escaped(t, b->message);
+        stk__text_putc(t, '\n');
+    }
+    if ((int64_t)f->bad_kept < f->bad_count)
+        stk__text_printf(t, "    and %" PRId64 " more; --limit 0 lists all\n", f->bad_count - (int64_t)f->bad_kept);
+}
+
+static void put_content(stk__text *t, const inspect_features *f)
+{
+    const struct {
+        int64_t count;
+        const char *name;
+    } kinds[] = {{f->examples, "Example"}, {f->sequences, "SequenceExample"}, {f->others, "other bytes"}};
+    if (!f->records)
+        return;
+    put_label(t, "content");
+    const char *before = "";
+    for (size_t i = 0; i < STK_COUNT(kinds); i++) {
+        if (!kinds[i].count)
+            continue;
+        stk__text_printf(t, "%s%s", before, kinds[i].name);
+        if (kinds[i].count != f->records)
+            stk__text_printf(t, " (%" PRId64 ")", kinds[i].count);
+        before = ", ";
+    }
+    stk__text_puts(t, "; looked at ");
+    cli_text_count(t, f->records);
+    stk__text_puts(t, f->records == 1 ? " record\n" : " records\n");
+}
+
+static void put_kinds(stk__text *t, const inspect_feature *x)
+{
+    bool any = false;
+    for (int k = STK__FEATURE_BYTES; k <= STK__FEATURE_INT64 + 1; k++) {
+        const int kind = k <= STK__FEATURE_INT64 ? k : STK__FEATURE_NONE; /* empty ones come last */
+        if (!x->kinds[kind])
+            continue;
+        stk__text_printf(t, "%s%s", any ? "|" : "", cli_feature_kind_name(kind));
+        any = true;
+    }
+    if (!any)
+        stk__text_puts(t, "empty");
+}
+
+/* "8", "0..3", "3..10 steps of 1" */
+static void put_counts(stk__text *t, const inspect_feature *x)
+{
+    if (x->sequence) {
+        put_range(t, x->min_steps, x->max_steps);
+        stk__text_puts(t, x->max_steps == 1 ? " step" : " steps");
+        if (x->min_values <= x->max_values)
+            stk__text_puts(t, " of ");
+    }
+    if (x->min_values <= x->max_values)
+        put_range(t, x->min_values, x->max_values);
+}
+
+/* Spaces after what was written since `from`, up to `width` characters. */
+static void pad(stk__text *t, size_t from, size_t width)
+{
+    for (size_t i = from; i < t->length && width; i++)
+        width -= ((unsigned char)t->data[i] & 0xc0) != 0x80; /* bytes that go on with a character do not count */
+    while (width--)
+        stk__text_putc(t, ' ');
+}
+
+static void put_feature(stk__text *t, const inspect_feature *x, size_t name_width, size_t kinds_width)
+{
+    stk__text_puts(t, "    ");
+    size_t from = t->length;
+    cli_text_escaped(t, x->name_size ? x->name : "\"\"");
+    pad(t, from, name_width);
+    stk__text_puts(t, "  ");
+    from = t->length;
+    put_kinds(t, x);
+    pad(t, from, kinds_width);
+    stk__text_printf(t, " %8" PRId64 "  ", x->present);
+    put_counts(t, x);
+    stk__text_putc(t, '\n');
+}
+
+/* Widths of the columns; very long names may stick out. */
+static void column_widths(const inspect_feature *items, size_t count, size_t *out_name, size_t *out_kinds)
+{
+    for (size_t i = 0; i < count; i++) {
+        char buffer[64];
+        stk__text kinds;
+        stk__text_fixed(&kinds, buffer, sizeof buffer);
+        put_kinds(&kinds, &items[i]);
+        *out_kinds = STK_MAX(*out_kinds, kinds.length);
+        *out_name = STK_MAX(*out_name, STK_MIN(stk__escape_terminal(items[i].name, NULL, 0), (size_t)40));
+    }
+}
+
+static void put_features(stk__text *t, const inspect_features *f, int64_t limit)
+{
+    if (!f->count)
+        return;
+    const size_t shown = limit && (uint64_t)limit < f->count ? (size_t)limit : f->count;
+    size_t name_width = strlen("name"), kinds_width = strlen("type");
+    column_widths(f->items, shown, &name_width, &kinds_width);
+    put_label(t, "features");
+    stk__text_printf(t, "%zu%s\n", f->count, f->too_many ? ", and more that were not kept" : "");
+    stk__text_printf(t, "    %-*s  %-*s %8s  %s\n", (int)name_width, "name", (int)kinds_width, "type", "present",
+                     "values");
+    for (size_t i = 0; i < shown; i++)
+        put_feature(t, &f->items[i], name_width, kinds_width);
+    if (shown < f->count)
+        stk__text_printf(t, "    and %zu more; --limit 0 lists all\n", f->count - shown);
+    stk__text call = STK__TEXT_INIT;
+    cli_features_parse_call(f, &call);
+    if (call.length) {
+        put_label(t, "to read it");
+        cli_wrap(t, call.data, LABEL_WIDTH + 2, LABEL_WIDTH + 2 + strlen("parse("));
+    }
+    stk__text_clear(&call);
+}
+
+static void put_file(stk__text *t, const inspect_file *f, const inspect_options *o)
+{
+    cli_text_escaped(t, f->path);
+    stk__text_putc(t, '\n');
+    put_sizes(t, f);
+    put_bad(t, f, o->verify);
+    put_content(t, &f->features);
+    put_features(t, &f->features, o->limit);
+}
+
+/* ---- for programs ---- */
+
+static void json_bad(stk__text *t, const inspect_file *f)
+{
+    stk__text_printf(t, ",\"bad\":%" PRId64 ",\"bad_places\":[", f->bad_count);
+    for (size_t i = 0; i < f->bad_kept; i++) {
+        const inspect_bad *b = &f->bad[i];
+        stk__text_printf(t, "%s{\"record\":%" PRId64 ",\"offset\":%" PRId64, i ? "," : "", b->record, b->offset);
+        if (b->size_bytes >= 0)
+            stk__text_printf(t, ",\"size_bytes\":%" PRId64, b->size_bytes);
+        stk__text_puts(t, ",\"message\":");
+        stk__text_json_str(t, b->message);
+        stk__text_putc(t, '}');
+    }
+    stk__text_putc(t, ']');
+}
+
+static void json_feature(stk__text *t, const inspect_feature *x)
+{
+    stk__text_puts(t, "{\"name\":");
+    stk__text_json(t, x->name, x->name_size);
+    stk__text_printf(t, ",\"sequence\":%s,\"types\":[", x->sequence ? "true" : "false");
+    bool any = false;
+    for (int k = STK__FEATURE_NONE; k <= STK__FEATURE_INT64; k++) {
+        if (x->kinds[k]) {
+            stk__text_printf(t, "%s\"%s\"", any ? "," : "", cli_feature_kind_name(k));
+            any = true;
+        }
+    }
+    stk__text_printf(t, "],\"present\":%" PRId64, x->present);
+    if (x->min_values <= x->max_values)
+        stk__text_printf(t, ",\"min_values\":%" PRId64 ",\"max_values\":%" PRId64, x->min_values, x->max_values);
+    if (x->sequence)
+        stk__text_printf(t, ",\"min_steps\":%" PRId64 ",\"max_steps\":%" PRId64, x->min_steps, x->max_steps);
+    stk__text_putc(t, '}');
+}
+
+static void json_features(stk__text *t, const inspect_features *f)
+{
+    stk__text_printf(t, ",\"looked_at\":%" PRId64 ",\"examples\":%" PRId64 ",\"sequence_examples\":%" PRId64
+                        ",\"others\":%" PRId64 ",\"features\":[",
+                     f->records, f->examples, f->sequences, f->others);
+    for (size_t i = 0; i < f->count; i++) {
+        stk__text_puts(t, i ? "," : "");
+        json_feature(t, &f->items[i]);
+    }
+    stk__text_puts(t, "],\"parse\":");
+    stk__text call = STK__TEXT_INIT;
+    cli_features_parse_call(f, &call);
+    stk__text_json_str(t, call.data ? call.data : "");
+    stk__text_clear(&call);
+}
+
+static void json_file(stk__text *t, const inspect_file *f)
+{
+    stk__text_puts(t, "{\"file\":");
+    stk__text_json_str(t, f->path);
+    stk__text_printf(t, ",\"compression\":\"%s\",\"size_bytes\":", f->compression);
+    if (f->file_bytes >= 0)
+        stk__text_printf(t, "%" PRId64, f->file_bytes);
+    else
+        stk__text_puts(t, "null");
+    stk__text_printf(t, ",\"records\":%" PRId64 ",\"checked\":%" PRId64 ",\"record_bytes\":{\"min\":%" PRId64
+                        ",\"max\":%" PRId64 ",\"total\":%" PRId64 ",\"mean\":",
+                     f->records, f->checked, f->min_bytes, f->max_bytes, f->total_bytes);
+    stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
+    stk__text_putc(t, '}');
+    json_bad(t, f);
+    json_features(t, &f->features);
+    stk__text_putc(t, '}');
+}
+
+/* ---- the command ---- */
+
+typedef struct totals {
+    int64_t files, failed, records, checked, bad;
+} totals;
+
+static void inspect_one(const char *path, const inspect_options *o, totals *sum)
+{
+    const inspect_how how = {.verify = o->verify, .look = o->records, .bad_limit = o->limit};
+    inspect_file file;
+    stk_error err;
+    stk_error_clear(&err);
+    const stk_status status = cli_inspect_file(path, &how, &file, &err);
+    cli_live_clear();
+    if (status != STK_OK) {
+        sum->failed++;
+        cli_say_error(&err, NULL, NULL);
+    } else {
+        stk__text t = STK__TEXT_INIT;
+        const bool first = sum->files == 0;
+        if (o->json) {
+            stk__text_puts(&t, first ? "" : ",\n ");
+            json_file(&t, &file);
+        } else {
+            stk__text_puts(&t, first ? "" : "\n");
+            put_file(&t, &file, o);
+        }
+        cli_out_text(&t);
+        sum->files++;
+        sum->records += file.records;
+        sum->checked += file.checked;
+        sum->bad += file.bad_count;
+    }
+    cli_inspect_clear(&file);
+}
+
+static void put_totals(const totals *sum)
+{
+    stk__text t = STK__TEXT_INIT;
+    stk__text_puts(&t, "\nchecked ");
+    cli_text_count(&t, sum->checked);
+    stk__text_puts(&t, sum->checked == 1 ? " good record in " : " good records in ");
+    cli_text_count(&t, sum->files);
+    stk__text_puts(&t, sum->files == 1 ? " file; bad: " : " files; bad: ");
+    cli_text_count(&t, sum->bad);
+    if (sum->failed) {
+        stk__text_puts(&t, "; files that could not be read: ");
+        cli_text_count(&t, sum->failed);
+    }
+    stk__text_putc(&t, '\n');
+    cli_out_text(&t);
+}
+
+static int inspect_run(const void *options, const cli_arguments *arguments)
+{
+    const inspect_options *o = options;
+    if (!arguments->count)
+        return cli_usage_error(&cli_command_inspect, "no file; give at least one FILE");
+    stk__paths paths = {0};
+    totals sum = {0};
+    for (size_t i = 0; i < arguments->count; i++) {
+        stk_error err;
+        stk_error_clear(&err);
+        if (stk__paths_glob(&paths, arguments->items[i], &err) != STK_OK) {
+            cli_say_error(&err, NULL, NULL);
+            sum.failed++;
+        }
+    }
+    if (o->json)
+        cli_out("[", 1);
+    for (size_t i = 0; i < paths.count; i++)
+        inspect_one(paths.items[i], o, &sum);
+    if (o->json)
+        cli_out("]\n", 2);
+    else if (o->verify)
+        put_totals(&sum);
+    stk__paths_clear(&paths);
+    return sum.failed || sum.bad ? CLI_FAILED : CLI_OK;
+}
+
+static const cli_option inspect_options_table[] = {
+    CLI_ROW(inspect_options, verify, bool, CLI_FLAG, .name = "verify", .group = "What to read",
+            .help = "read everything and check every CRC"),
+    CLI_ROW(inspect_options, records, int64_t, CLI_INT, .name = "records", .value = "N", .min = 0, .max = INT64_MAX,
+            .fallback = 1000, .group = "What to read",
+            .help = "look at the features of the first N records of a file (default 1000; 0: of all)"),
+    CLI_ROW(inspect_options, json, bool, CLI_FLAG, .name = "json", .group = "Output",
+            .help = "a JSON array with one object for each file"),
+    CLI_ROW(inspect_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
+            .fallback = 100, .group = "Output",
+            .help = "list at most N features and N bad places of a file (default 100; 0: all)"),
+    CLI_OPTION_END,
+};
+
+static const cli_example inspect_examples[] = {
+    {"what is in these files, and how to parse it", "stoker inspect 'data/*.tfrecord'"},
+    {"is every record whole?", "stoker inspect --verify data/train-00000.tfrecord.gz"},
+    {NULL, NULL},
+};
+
+const cli_command cli_command_inspect = {
+    .name = "inspect",
+    .summary = "show what is in TFRecord files, and check them",
+    .usage = "[OPTION]... FILE...",
+    .about = "Tells for each TFRecord file, plain, gzip or zlib, how many records it has and of which sizes, whether "
+             "they are Examples or SequenceExamples, which features they hold, and how to parse them. FILE may be a "
+             "glob, or '-' for standard input. The exit code is 1 when anything bad was found.",
+    .options = inspect_options_table,
+    .examples = inspect_examples,
+    .complete = CLI_FILES,
+    .options_size = sizeof(inspect_options),
+    .max_arguments = SIZE_MAX,
+    .run = inspect_run,
+};

@@ -1,0 +1,70 @@
+/* What `stoker inspect` learns about a file: its records, what is bad in it, and the features of the records. */
+#ifndef STK_CLI_INSPECT_H
+#define STK_CLI_INSPECT_H
+
+#include "cli.h"
+#include "formats/example.h"
+
+/* One feature, over the records that were looked at. */
+typedef struct inspect_feature {
+    char *name; /* as stored, name_size bytes and a NUL */
+    size_t name_size;
+    bool sequence;                       /* of feature_lists */
+    int64_t present;                     /* records that have it */
+    int64_t kinds[4];                    /* by stk__feature_kind: records, or steps of a sequence */
+    int64_t min_values, max_values;      /* in a record, or in a step of a sequence */
+    int64_t min_steps, max_steps;        /* sequences only */
+    int64_t last_record;
+} inspect_feature;
+
+/* Zeroed: empty. */
+typedef struct inspect_features {
+    inspect_feature *items;
+    size_t count, capacity;
+    uint32_t *table; /* number + 1 of a feature by the hash of its name; 0: free */
+    size_t table_size;
+    int64_t records;       /* looked at */
+    int64_t examples, sequences, others;
+    bool too_many; /* more names than are kept */
+} inspect_features;
+
+stk_status cli_features_add(inspect_features *f, stk_bytes record, stk_error *err);
+/* By name, context and plain ones before sequences. */
+void cli_features_sort(inspect_features *f);
+void cli_features_clear(inspect_features *f);
+/* "bytes", "int64", "float32", "empty" */
+const char *cli_feature_kind_name(int kind);
+/* A call of parse that reads these features; empty when there are none. */
+void cli_features_parse_call(const inspect_features *f, stk__text *out);
+
+/* A record that does not check out, or a stretch without a readable record. */
+typedef struct inspect_bad {
+    int64_t record, offset;
+    int64_t size_bytes; /* -1: unknown */
+    char message[256];
+} inspect_bad;
+
+/* Zeroed: empty. */
+typedef struct inspect_file {
+    const char *path;
+    const char *compression;
+    int64_t file_bytes; /* as stored; -1: unknown */
+    int64_t records, min_bytes, max_bytes, total_bytes;
+    int64_t checked; /* records whose data was read and fits its CRC */
+    inspect_bad *bad;
+    size_t bad_kept, bad_capacity;
+    int64_t bad_count;
+    inspect_features features;
+} inspect_file;
+
+typedef struct inspect_how {
+    bool verify;       /* read everything */
+    int64_t look;      /* records whose features are looked at; 0: all */
+    int64_t bad_limit; /* bad places that are kept; 0: all */
+} inspect_how;
+
+/* Fails only when the file cannot be read at all; what is bad in it is counted. */
+stk_status cli_inspect_file(const char *path, const inspect_how *how, inspect_file *out, stk_error *err);
+void cli_inspect_clear(inspect_file *file);
+
+#endif

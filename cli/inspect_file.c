@@ -1,0 +1,215 @@
+/* Reads a TFRecord file for `stoker inspect`: by its index where that is possible, else from front to back. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "formats/tfrecord.h"
+#include "inspect.h"
+
+#include "base/banned.h"
+
+/* A larger record is no protobuf message, and its length is more likely to be nonsense. */
+static const int64_t record_max = (int64_t)2 << 30;
+
+static void add_bad(inspect_file *file, const inspect_how *how, const inspect_bad *bad)
+{
+    file->bad_count++;
+    if (how->bad_limit && (int64_t)file->bad_kept >= how->bad_limit)
+        return;
+    if (stk__grow((void **)&file->bad, &file->bad_capacity, file->bad_kept + 1, sizeof *file->bad))
+        file->bad[file->bad_kept++] = *bad;
+}
+
+static void add_bad_error(inspect_file *file, const inspect_how *how, const stk_error *err, int64_t record,
+                          int64_t offset, int64_t size)
+{
+    inspect_bad bad = {.record = record, .offset = offset, .size_bytes = size};
+    snprintf(bad.message, sizeof bad.message, "%.255s", err->message);
+    add_bad(file, how, &bad);
+}
+
+static void add_record(inspect_file *file, int64_t size)
+{
+    file->min_bytes = file->records ? STK_MIN(file->min_bytes, size) : size;
+    file->max_bytes = STK_MAX(file->max_bytes, size);
+    file->total_bytes += size;
+    file->records++;
+}
+
+static bool wants_features(const inspect_file *file, const inspect_how *how)
+{
+    return how->look == 0 || file->features.records < how->look;
+}
+
+static void show_progress(const char *path, const char *what, int64_t done, int64_t total, int64_t *last_ns)
+{
+    const int64_t now = stk__now_ns();
+    if (!cli_live_possible() || now - *last_ns < 250000000)
+        return;
+    *last_ns = now;
+    char line[256];
+    if (total > 0)
+        snprintf(line, sizeof line, "%s: %s %.0f %%", path, what, 100.0 * (double)done / (double)total);
+    else
+        snprintf(line, sizeof line, "%s: %s %lld records", path, what, (long long)done);
+    cli_live(line);
+}
+
+/* ---- by index ---- */
+
+typedef struct buffer {
+    uint8_t *data;
+    size_t capacity;
+} buffer;
+
+typedef struct index_progress {
+    const char *path;
+    int64_t last_ns;
+} index_progress;
+
+static bool on_index_progress(void *arg, int64_t done, int64_t total)
+{
+    index_progress *p = arg;
+    show_progress(p->path, "indexing", done, total, &p->last_ns);
+    return true;
+}
+
+/* Reads and checks one record; what is wrong with it is counted. Fails on failures to read and of memory. */
+static stk_status read_record(int fd, inspect_file *file, const inspect_how *how, const stk__record_place *place,
+                              buffer *b, stk_error *err)
+{
+    stk_error found;
+    stk_error_clear(&found);
+    if (place->size_bytes > record_max) {
+        stk_error_set(&found, STK_UNSUPPORTED, "record has %lld bytes; records over 2 GiB are not checked",
+                      (long long)place->size_bytes);
+        add_bad_error(file, how, &found, place->record, place->offset, place->size_bytes);
+        return STK_OK;
+    }
+    const size_t size = (size_t)place->size_bytes;
+    if (!stk__grow((void **)&b->data, &b->capacity, size + STK__TFRECORD_FOOTER, 1))
+        return stk__nomem(size, err);
+    STK_TRY(stk__pread_full(fd, b->data, size + STK__TFRECORD_FOOTER, place->offset, file->path, err));
+    if (stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
+        add_bad_error(file, how, &found, place->record, place->offset, place->size_bytes);
+        return STK_OK;
+    }
+    file->checked++;
+    if (wants_features(file, how))
+        return cli_features_add(&file->features, (stk_bytes){b->data, place->size_bytes}, err);
+    return STK_OK;
+}
+
+static stk_status read_indexed(stk__records *records, inspect_file *file, const inspect_how *how, stk_error *err)
+{
+    int fd;
+    STK_TRY(stk__records_acquire(records, 0, &fd, err));
+    buffer b = {0};
+    stk_status status = STK_OK;
+    int64_t last_ns = stk__now_ns();
+    const int64_t count = stk__records_count(records);
+    for (int64_t i = 0; i < count && status == STK_OK; i++) {
+        stk__record_place place;
+        stk__records_find(records, i, &place);
+        add_record(file, place.size_bytes);
+        if (how->verify || wants_features(file, how))
+            status = read_record(fd, file, how, &place, &b, err);
+        show_progress(file->path, "reading", i, count, &last_ns);
+    }
+    stk__free(b.data);
+    stk__records_release(records, 0);
+    return status;
+}
+
+static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, stk_error *err)
+{
+    index_progress progress = {.path = file->path, .last_ns = stk__now_ns()};
+    const stk__records_config config = {
+        .framing = STK__FRAMING_TFRECORD, .threads = 1, .progress = on_index_progress, .progress_arg = &progress};
+    char *paths_items[] = {(char *)file->path};
+    const stk__paths paths = {.items = paths_items, .count = 1, .capacity = 1};
+    stk__records *records;
+    STK_TRY(stk__records_open(&paths, &config, &records, err));
+    for (size_t i = 0; i < stk__records_damage_count(records); i++) {
+        const stk__damage *d = stk__records_damage(records, i);
+        inspect_bad bad = {.record = d->record, .offset = d->offset, .size_bytes = d->size_bytes};
+        snprintf(bad.message, sizeof bad.message, "%s", d->message);
+        add_bad(file, how, &bad);
+    }
+    const stk_status status = read_indexed(records, file, how, err);
+    stk__records_close(records);
+    return status;
+}
+
+/* ---- from front to back ---- */
+
+static stk_status inspect_stream(inspect_file *file, const inspect_how *how, stk_error *err)
+{
+    stk__record_stream *stream;
+    STK_TRY(stk__record_stream_open(file->path, STK__FRAMING_TFRECORD, true, &stream, err));
+    stk_status status = STK_OK;
+    int64_t last_ns = stk__now_ns();
+    while (status == STK_OK) {
+        stk_bytes record;
+        int64_t offset = -1;
+        bool again = false;
+        stk_error found;
+        stk_error_clear(&found);
+        const stk_status read = stk__record_stream_next(stream, &record, &offset, &again, &found);
+        if (read == STK_END)
+            break;
+        if (read == STK_CORRUPT) {
+            add_bad_error(file, how, &found, found.record >= 0 ? found.record : file->records,
+                          found.offset >= 0 ? found.offset : offset, -1);
+            if (again)
+                file->records++;
+        } else if (read != STK_OK) {
+            status = read;
+            if (err)
+                *err = found;
+        } else {
+            add_record(file, record.size);
+            file->checked++;
+            if (wants_features(file, how))
+                status = cli_features_add(&file->features, record, err);
+        }
+        show_progress(file->path, "reading", file->records, -1, &last_ns);
+    }
+    stk__record_stream_close(stream);
+    return status;
+}
+
+/* ---- either ---- */
+
+/* A file that can be read at any place; pipes and the like cannot. */
+static bool is_regular(const char *path, int64_t *out_size)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISREG(st.st_mode))
+        return false;
+    *out_size = st.st_size;
+    return true;
+}
+
+stk_status cli_inspect_file(const char *path, const inspect_how *how, inspect_file *out, stk_error *err)
+{
+    static const char *const names[] = {[STK__PLAIN] = "none", [STK__GZIP] = "gzip", [STK__ZLIB] = "zlib"};
+    *out = (inspect_file){.path = path, .file_bytes = -1, .compression = "unknown"};
+    stk__compression compression = STK__GZIP;
+    if (is_regular(path, &out->file_bytes)) {
+        STK_TRY(stk__compression_of(path, STK__FRAMING_TFRECORD, &compression, err));
+        out->compression = names[compression];
+    }
+    STK_TRY(compression == STK__PLAIN ? inspect_indexed(out, how, err) : inspect_stream(out, how, err));
+    cli_features_sort(&out->features);
+    return STK_OK;
+}
+
+void cli_inspect_clear(inspect_file *file)
+{
+    cli_features_clear(&file->features);
+    stk__free(file->bad);
+    *file = (inspect_file){0};
+}

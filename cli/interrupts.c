@@ -1,0 +1,42 @@
+/* SIGINT and SIGTERM: end cleanly on the first, at once on the second. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* A handler has no argument, so what it needs is the process's. */
+static volatile sig_atomic_t interrupted;
+static _Atomic(stk_pipeline *) running;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (interrupted)
+        _exit(CLI_INTERRUPTED);
+    interrupted = 1;
+    stk_pipeline *pipeline = atomic_load(&running);
+    if (pipeline)
+        stk_pipeline_cancel(pipeline);
+}
+
+void cli_interrupts_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+void cli_interrupts_cancel(stk_pipeline *pipeline)
+{
+    atomic_store(&running, pipeline);
+    /* One that came between the last look and the store. */
+    if (pipeline && interrupted)
+        stk_pipeline_cancel(pipeline);
+}

@@ -1,0 +1,105 @@
+/* The program `stoker`: finds the command and runs it. */
+#include <signal.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli.h"
+
+#include "base/banned.h"
+
+const cli_command *const cli_commands[] = {
+    &cli_command_run,     &cli_command_plan,       &cli_command_ops,
+    &cli_command_inspect, &cli_command_completion, &cli_command_help,
+    NULL,
+};
+
+const cli_meaning cli_exit_codes[] = {
+    {"0", "all went well"},
+    {"1", "data, input or output failed"},
+    {"2", "wrong usage, or a mistake in the pipeline"},
+    {"3", "reserved: something became slower"},
+    {"4", "the checkpoint was refused: it does not fit the pipeline or the files"},
+    {"130", "interrupted (Ctrl-C or SIGTERM)"},
+    {"141", "the reader of standard output went away"},
+    {NULL, NULL},
+};
+
+const cli_meaning cli_environment[] = {
+    {"RANK, WORLD_SIZE", "rank and world for shard, as torchrun sets them"},
+    {"OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE", "the same from Open MPI"},
+    {"PMI_RANK, PMI_SIZE", "the same from MPICH and others"},
+    {"SLURM_PROCID, SLURM_NTASKS", "the same from Slurm; the first pair that is set counts"},
+    {"XDG_CACHE_HOME", "where the cache directory 'stoker' is made (default ~/.cache)"},
+    {NULL, NULL},
+};
+
+const cli_command *cli_find_command(const char *name)
+{
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    }
+    return NULL;
+}
+
+int cli_unknown_command(const char *name)
+{
+    const char *names[STK_COUNT(cli_commands)];
+    size_t count = 0;
+    for (; cli_commands[count]; count++)
+        names[count] = cli_commands[count]->name;
+    const char *nearest = stk__nearest(name, names, count);
+    if (nearest)
+        return cli_usage_error(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest);
+    return cli_usage_error(NULL, "unknown command '%s'", name);
+}
+
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+    void *options = stk__calloc(1, command->options_size);
+    if (!options) {
+        cli_say("stoker: out of memory");
+        return CLI_FAILED;
+    }
+    cli_arguments arguments;
+    bool help = false;
+    int code = CLI_USAGE;
+    if (cli_options_parse(command, argc, argv, options, &arguments, &help)) {
+        if (help) {
+            stk__text text = STK__TEXT_INIT;
+            cli_help_command(command, &text);
+            cli_out_text(&text);
+            code = CLI_OK;
+        } else {
+            code = command->run(options, &arguments);
+        }
+    }
+    cli_options_clear(command, options);
+    stk__free(options);
+    return code;
+}
+
+static int run_program(int argc, char **argv)
+{
+    stk__text text = STK__TEXT_INIT;
+    if (argc < 2)
+        return cli_usage_error(NULL, "no command; try 'stoker run', 'stoker plan', 'stoker ops' or 'stoker inspect'");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        cli_help_program(&text);
+    } else if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        stk__text_printf(&text, "stoker %s\n", stk_version());
+    } else if (argv[1][0] == '-') {
+        return cli_usage_error(NULL, "unknown option '%s' before the command", argv[1]);
+    } else {
+        const cli_command *command = cli_find_command(argv[1]);
+        return command ? run_command(command, argc - 2, argv + 2) : cli_unknown_command(argv[1]);
+    }
+    cli_out_text(&text);
+    return CLI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as a failed write, so that runs end cleanly */
+    return cli_out_finish(run_program(argc, argv));
+}

@@ -1,0 +1,146 @@
+/*
+ * Pipelines: from text to batches.
+ *
+ * Simple use: open, next and release until STK_END, close. examples/train_loop.c is a whole program.
+ */
+#ifndef STOKER_PIPELINE_H
+#define STOKER_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stoker/op.h>
+#include <stoker/trace.h>
+#include <stoker/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- registry: the ops that exist ---- */
+
+typedef struct stk_registry stk_registry;
+
+/* A registry with all built-in ops. Since 0.1. */
+STK_API stk_status stk_registry_new(stk_registry **out, stk_error *err);
+/* Adds the ops of a plug-in; a name that is taken is refused. The object stays loaded until the registry is freed. Since 0.1. */
+STK_API stk_status stk_registry_load(stk_registry *registry, const char *path, stk_error *err);
+STK_API void stk_registry_free(stk_registry *registry);
+/* Ops by number in alphabetical order, and by name (NULL: none such). Since 0.1. */
+STK_API size_t stk_registry_count(const stk_registry *registry);
+STK_API const stk_op *stk_registry_op(const stk_registry *registry, size_t i);
+STK_API const stk_op *stk_registry_find(const stk_registry *registry, const char *name);
+/* The op whose name is closest to a misspelt one, or NULL. Since 0.1. */
+STK_API const char *stk_registry_nearest(const stk_registry *registry, const char *name);
+
+/* ---- configuration ---- */
+
+typedef enum stk_on_error { STK_ON_ERROR_STOP, STK_ON_ERROR_SKIP, STK_ON_ERROR_QUARANTINE } stk_on_error;
+
+typedef enum stk_log_level { STK_LOG_INFO, STK_LOG_WARNING } stk_log_level;
+
+/* Zero it, set struct_size, then what matters. Strings and callbacks' arguments must outlive the pipeline. */
+typedef struct stk_config {
+    size_t struct_size;
+    const stk_registry *registry; /* NULL: the built-in ops */
+    int threads;                  /* workers; 0: as many as affinity and cgroup allow */
+    uint64_t memory_bytes;        /* budget of all buffers together; 0: a quarter of the memory limit, at most 1 GiB */
+    uint64_t seed;                /* of ops that draw random numbers */
+    int64_t rank, world;          /* for `shard` without options; world 0: not distributed */
+    const char *cache_dir;        /* for indexes; NULL: keep none */
+    stk_on_error on_error;
+    int64_t max_errors;           /* skip and quarantine: stop after more bad records than this; 0: no limit */
+    const char *quarantine_path;  /* list of bad records, one JSON object per line; for STK_ON_ERROR_QUARANTINE */
+    const char *resume_path;      /* checkpoint to go on from; NULL: from the start */
+    bool no_approximate;          /* only rewrites that are tagged exact */
+    stk_recorder *recorder;       /* where to trace; NULL: nowhere */
+    int64_t stall_ns;             /* log a worker that is this long on one op; 0: 30 s, negative: never */
+    void (*log)(void *arg, stk_log_level level, const char *text); /* any thread; may be NULL */
+    void *log_arg;
+    bool (*progress)(void *arg, const char *what, int64_t done, int64_t total); /* long work at open; false cancels; may be NULL */
+    void *progress_arg;
+    stk_status (*print)(void *arg, const char *text, size_t size, stk_error *err); /* takes what `print` prints; may be NULL */
+    void *print_arg;
+} stk_config;
+
+/* ---- pipelines ---- */
+
+typedef struct stk_pipeline stk_pipeline;
+
+/*
+ * Reads the text, checks and plans it (no data is touched before that is done), opens the source and starts the workers.
+ * Mistakes in the text give STK_INVALID with line and column. `config` may be NULL. Since 0.1.
+ */
+STK_API stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pipeline **out, stk_error *err);
+/* Stops the workers, frees everything. Batches still held become invalid. NULL is fine. Since 0.1. */
+STK_API void stk_pipeline_close(stk_pipeline *pipeline);
+
+/*
+ * The next batch; waits for it. STK_END after the last. The caller holds it until stk_batch_release; holding several is
+ * fine while the budget allows (else STK_BUDGET instead of waiting for ever). One thread at a time. Since 0.1.
+ */
+STK_API stk_status stk_pipeline_next(stk_pipeline *pipeline, const stk_batch **out, stk_error *err);
+STK_API void stk_batch_release(stk_pipeline *pipeline, const stk_batch *batch);
+
+/*
+ * Hands a batch to the sink at the end of the pipeline, where there is one; stk_pipeline_finish publishes what the sink
+ * wrote. Without finish nothing of it appears. Both do nothing without a sink. Since 0.1.
+ */
+STK_API stk_status stk_pipeline_consume(stk_pipeline *pipeline, const stk_batch *batch, stk_error *err);
+STK_API stk_status stk_pipeline_finish(stk_pipeline *pipeline, stk_error *err);
+STK_API bool stk_pipeline_has_sink(const stk_pipeline *pipeline);
+
+/* Makes a waiting or later next return STK_CANCELLED. Any thread, also a signal handler. Since 0.1. */
+STK_API void stk_pipeline_cancel(stk_pipeline *pipeline);
+
+/*
+ * Writes, atomically, the place after the last batch that next returned. Small for any run: numbers only. Since 0.1.
+ */
+STK_API stk_status stk_pipeline_checkpoint(stk_pipeline *pipeline, const char *path, stk_error *err);
+
+/* XXH3-128 over every batch fed to it, in order: field names, dtypes, shapes, bytes. */
+typedef struct stk_digest stk_digest;
+STK_API stk_status stk_digest_new(stk_digest **out, stk_error *err);
+STK_API void stk_digest_add(stk_digest *digest, const stk_batch *batch);
+/* 32 hex digits and NUL. */
+STK_API void stk_digest_hex(const stk_digest *digest, char out[33]);
+STK_API void stk_digest_free(stk_digest *digest);
+
+/* ---- what is going on ---- */
+
+typedef struct stk_stats {
+    int64_t samples, batches; /* handed over by next */
+    int64_t bytes_read;       /* from files, as stored */
+    int64_t consumer_wait_ns; /* time that next waited */
+    int64_t buffer_bytes, peak_buffer_bytes, budget_bytes;
+    int64_t skipped;          /* bad records left out, quarantined ones included */
+    int64_t quarantined;
+    int64_t dropped;          /* left out by filters, takes and skips that run on data */
+    int64_t lost_bytes;       /* stretches of input without a readable record */
+    int64_t cache_hits, cache_misses;
+    int threads;
+    int64_t total_batches;    /* of the whole run; -1: unknown or endless */
+    int64_t total_samples;    /* likewise */
+    int64_t ready_batches;    /* finished, not yet taken */
+} stk_stats;
+
+STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);
+
+/* Time that workers spent in op i (in plan order), and its name; false past the last. Since 0.1. */
+STK_API bool stk_pipeline_op_stats(const stk_pipeline *pipeline, size_t i, const char **out_name, int64_t *out_busy_ns,
+                                   int64_t *out_samples);
+
+/* The plan as text, for people: what will run, what was rewritten and why. Valid until close. Since 0.1. */
+STK_API const char *stk_pipeline_explain(const stk_pipeline *pipeline);
+/* The same as one JSON object. */
+STK_API const char *stk_pipeline_explain_json(const stk_pipeline *pipeline);
+
+/* ---- versions ---- */
+
+STK_API const char *stk_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,11 @@
+/* Everything public, in one include. */
+#ifndef STOKER_STOKER_H
+#define STOKER_STOKER_H
+
+#include <stoker/error.h>
+#include <stoker/op.h>
+#include <stoker/pipeline.h>
+#include <stoker/trace.h>
+#include <stoker/types.h>
+
+#endif

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian and its kin, and nothing else: deps.sh [fuzz] [format]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+need_command() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
+need_library() { pkg-config --exists "$1" 2>/dev/null || missing+=("$2"); }
+
+need_command cc gcc
+need_command c++ g++
+need_command make make
+need_command meson meson
+need_command ninja ninja-build
+need_command pkg-config pkg-config
+need_command python3 python3
+need_command nm binutils
+need_library zlib zlib1g-dev
+need_library libxxhash libxxhash-dev
+need_library cmocka libcmocka-dev
+python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
+for wish in "$@"; do
+    case $wish in
+    fuzz) need_command clang clang ;;
+    format) need_command clang-format clang-format ;;
+    *) echo "deps.sh: unknown '$wish', wanted fuzz or format" >&2; exit 2 ;;
+    esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "missing: ${missing[*]}"
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "deps.sh: there is no apt-get here; install these packages, or what your system calls them" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" -eq 0 ]; then
+        as_root=()
+    elif command -v sudo >/dev/null 2>&1; then
+        as_root=(sudo)
+    else
+        echo "deps.sh: neither root nor sudo; ask for: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+# Python packages that tests read traces with. Without them those tests are skipped, and say so.
+wanted=tests/python/requirements.txt
+if [ -f "$wanted" ] && ! cmp -s "$wanted" .venv-test/requirements.txt; then
+    rm -rf .venv-test
+    python3 -m venv .venv-test
+    if .venv-test/bin/python -m pip install -q --disable-pip-version-check -r "$wanted"; then
+        cp "$wanted" .venv-test/requirements.txt
+    else
+        echo "deps.sh: could not install $wanted; tests that need it will be skipped" >&2
+    fi
+fi

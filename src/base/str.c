@@ -1,0 +1,357 @@
+/* Text builder, escapes, size and duration parsing. */
+#include "base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+void stk__text_fixed(stk__text *t, char *buffer, size_t size)
+{
+    *t = (stk__text){.data = buffer, .capacity = size, .fixed = true};
+    if (size)
+        buffer[0] = 0;
+}
+
+void stk__text_clear(stk__text *t)
+{
+    if (!t->fixed)
+        stk__free(t->data);
+    *t = (stk__text){0};
+}
+
+void stk__text_reset(stk__text *t)
+{
+    t->length = 0;
+    t->failed = false;
+    if (t->data && t->capacity)
+        t->data[0] = 0;
+}
+
+/* Makes room for `extra` bytes and the NUL; in a fixed buffer returns how many of them fit. */
+static size_t text_room(stk__text *t, size_t extra)
+{
+    if (t->failed)
+        return 0;
+    if (t->fixed) {
+        const size_t left = t->capacity > t->length ? t->capacity - t->length - 1 : 0;
+        if (extra > left)
+            t->failed = true;
+        return STK_MIN(extra, left);
+    }
+    if (extra > SIZE_MAX - t->length - 1 ||
+        !stk__grow((void **)&t->data, &t->capacity, t->length + extra + 1, 1)) {
+        t->failed = true;
+        return 0;
+    }
+    return extra;
+}
+
+void stk__text_write(stk__text *t, const void *data, size_t size)
+{
+    size = text_room(t, size);
+    if (!t->data || !t->capacity)
+        return;
+    if (size)
+        memcpy(t->data + t->length, data, size);
+    t->length += size;
+    t->data[t->length] = 0;
+}
+
+void stk__text_putc(stk__text *t, char c)
+{
+    stk__text_write(t, &c, 1);
+}
+
+void stk__text_puts(stk__text *t, const char *s)
+{
+    stk__text_write(t, s, strlen(s));
+}
+
+/* Programs that use the library may have set a locale with a decimal comma; our formats are the same everywhere. */
+static locale_t enter_c_locale(void)
+{
+    const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return c ? uselocale(c) : (locale_t)0;
+}
+
+static void leave_c_locale(locale_t before)
+{
+    if (!before)
+        return;
+    const locale_t c = uselocale(before);
+    if (c != LC_GLOBAL_LOCALE)
+        freelocale(c);
+}
+
+double stk__strtod(const char *s, char **end)
+{
+    const locale_t before = enter_c_locale();
+    const double x = strtod(s, end);
+    leave_c_locale(before);
+    return x;
+}
+
+void stk__text_printf(stk__text *t, const char *format, ...)
+{
+    char small[256];
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const locale_t before = enter_c_locale();
+    const int n = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < sizeof small) {
+        stk__text_write(t, small, (size_t)n);
+    } else if (n > 0) {
+        char *big = stk__alloc((size_t)n + 1);
+        if (big) {
+            vsnprintf(big, (size_t)n + 1, format, again);
+            stk__text_write(t, big, (size_t)n);
+            stk__free(big);
+        } else {
+            t->failed = true;
+        }
+    }
+    leave_c_locale(before);
+    va_end(again);
+}
+
+size_t stk__utf8_length(const unsigned char *s, size_t left)
+{
+    if (s[0] < 0x80)
+        return 1;
+    size_t n;
+    uint32_t min, c;
+    if ((s[0] & 0xe0) == 0xc0)
+        n = 2, min = 0x80, c = s[0] & 0x1f;
+    else if ((s[0] & 0xf0) == 0xe0)
+        n = 3, min = 0x800, c = s[0] & 0x0f;
+    else if ((s[0] & 0xf8) == 0xf0)
+        n = 4, min = 0x10000, c = s[0] & 0x07;
+    else
+        return 0;
+    if (n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    if (c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    return n;
+}
+
+void stk__text_json(stk__text *t, const char *s, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    stk__text_putc(t, '"');
+    for (size_t i = 0; i < size;) {
+        const unsigned char c = p[i];
+        const size_t n = stk__utf8_length(p + i, size - i);
+        if (n == 0) {
+            stk__text_puts(t, "\\ufffd");
+            i++;
+            continue;
+        }
+        if (c == '"' || c == '\\') {
+            stk__text_putc(t, '\\');
+            stk__text_putc(t, (char)c);
+        } else if (c == '\n') {
+            stk__text_puts(t, "\\n");
+        } else if (c == '\t') {
+            stk__text_puts(t, "\\t");
+        } else if (c < 0x20 || c == 0x7f) {
+            stk__text_printf(t, "\\u%04x", c);
+        } else {
+            stk__text_write(t, p + i, n);
+        }
+        i += n;
+    }
+    stk__text_putc(t, '"');
+}
+
+void stk__text_json_str(stk__text *t, const char *s)
+{
+    stk__text_json(t, s, strlen(s));
+}
+
+void stk__text_json_double(stk__text *t, double x)
+{
+    if (!isfinite(x)) {
+        stk__text_puts(t, "null");
+        return;
+    }
+    char shortest[40];
+    const locale_t before = enter_c_locale();
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(shortest, sizeof shortest, "%.*g", digits, x);
+        if (strtod(shortest, NULL) == x)
+            break;
+    }
+    leave_c_locale(before);
+    stk__text_puts(t, shortest);
+}
+
+void stk__text_quote(stk__text *t, const char *s)
+{
+    stk__text_putc(t, '"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            stk__text_printf(t, "\\%c", *s);
+        else if (*s == '\n')
+            stk__text_puts(t, "\\n");
+        else if (*s == '\t')
+            stk__text_puts(t, "\\t");
+        else if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            stk__text_printf(t, "\\x%02x", (unsigned char)*s);
+        else
+            stk__text_putc(t, *s);
+    }
+    stk__text_putc(t, '"');
+}
+
+void stk__text_bytes(stk__text *t, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double x = (double)bytes;
+    size_t u = 0;
+    for (; x >= 1023.5 && u + 1 < STK_COUNT(units); u++)
+        x /= 1024;
+    stk__text_printf(t, u && x < 100 ? "%.1f %s" : "%.0f %s", x, units[u]);
+}
+
+size_t stk__escape_terminal(const char *in, char *out, size_t size)
+{
+    size_t n = 0;
+    const unsigned char *const end = (const unsigned char *)in + strlen(in);
+    for (const unsigned char *p = (const unsigned char *)in; p < end;) {
+        char piece[8];
+        size_t used = 1;
+        const size_t utf8 = stk__utf8_length(p, (size_t)(end - p));
+        int length;
+        /* C1 controls (U+0080..U+009F) can steer a terminal as well as the C0 ones. */
+        const bool c1 = utf8 == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+        if (utf8 == 0 || c1 || *p < 0x20 || *p == 0x7f) {
+            length = snprintf(piece, sizeof piece, "\\x%02x", *p);
+        } else {
+            memcpy(piece, p, utf8);
+            length = (int)utf8;
+            used = utf8;
+        }
+        if (n + (size_t)length < size)
+            memcpy(out + n, piece, (size_t)length);
+        else if (n < size)
+            out[n] = 0, size = n; /* cut at a whole character */
+        n += (size_t)length;
+        p += used;
+    }
+    if (n < size)
+        out[n] = 0;
+    return n;
+}
+
+bool stk__parse_size(const char *s, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)*s))
+        return false;
+    const double x = stk__strtod(s, &end);
+    if (errno || !(x >= 0))
+        return false;
+    double unit = 1;
+    static const char prefixes[] = "KMGT";
+    const char *p = *end ? strchr(prefixes, toupper((unsigned char)*end)) : NULL;
+    if (p) {
+        for (const char *q = prefixes; q <= p; q++)
+            unit *= 1024;
+        end++;
+        if (*end == 'i')
+            end++;
+    }
+    if (*end == 'B' || *end == 'b')
+        end++;
+    if (*end || x * unit >= 9.2e18)
+        return false;
+    *out = (uint64_t)(x * unit);
+    return true;
+}
+
+bool stk__parse_duration(const char *s, int64_t *out_ns)
+{
+    static const struct {
+        const char *suffix;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)*s) && *s != '.')
+        return false;
+    const double x = stk__strtod(s, &end);
+    if (errno || !(x >= 0))
+        return false;
+    for (size_t i = 0; i < STK_COUNT(units); i++) {
+        if (strcmp(end, units[i].suffix) == 0 && x * units[i].ns < 9e18) {
+            *out_ns = (int64_t)(x * units[i].ns);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool stk__parse_int64(const char *s, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long x = strtoll(s, &end, 10);
+    if (errno || end == s || *end || isspace((unsigned char)*s))
+        return false;
+    *out = x;
+    return true;
+}
+
+#define NEAREST_MAX 64
+
+static size_t edit_distance(const char *a, const char *b)
+{
+    const size_t n = strlen(a), m = strlen(b);
+    if (n >= NEAREST_MAX || m >= NEAREST_MAX)
+        return SIZE_MAX;
+    size_t row[NEAREST_MAX + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            const size_t above = row[j];
+            const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = STK_MIN(change, STK_MIN(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+const char *stk__nearest(const char *word, const char *const *candidates, size_t count)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const size_t d = edit_distance(word, candidates[i]);
+        if (d < best_distance)
+            best = candidates[i], best_distance = d;
+    }
+    const size_t limit = strlen(word) / 3 + 1;
+    return best_distance <= limit ? best : NULL;
+}

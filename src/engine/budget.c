@@ -1,0 +1,247 @@
+/* Budget accounting, growing buffers and pooled chunks. */
+#include "engine/budget.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#define CHUNK_BYTES ((size_t)256 * 1024)
+/* A new chunk is made this small first, so that little data takes little memory. */
+#define CHUNK_SMALL ((size_t)16 * 1024)
+
+bool stk__budget_charge(stk__budget *budget, size_t size)
+{
+    if (size > (size_t)budget->limit)
+        return false;
+    const int64_t used = atomic_fetch_add(&budget->used, (int64_t)size) + (int64_t)size;
+    if (used > budget->limit) {
+        atomic_fetch_sub(&budget->used, (int64_t)size);
+        return false;
+    }
+    int64_t peak = atomic_load_explicit(&budget->peak, memory_order_relaxed);
+    while (used > peak && !atomic_compare_exchange_weak(&budget->peak, &peak, used))
+        ;
+    return true;
+}
+
+void stk__budget_return(stk__budget *budget, size_t size)
+{
+    atomic_fetch_sub(&budget->used, (int64_t)size);
+}
+
+bool stk__budget_has_room(const stk__budget *budget, size_t size)
+{
+    return size <= (size_t)budget->limit && atomic_load(&budget->used) + (int64_t)size <= budget->limit / 4 * 3;
+}
+
+stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err)
+{
+    char used[32], limit[32], want[32];
+    stk__text t;
+    stk__text_fixed(&t, used, sizeof used);
+    stk__text_bytes(&t, (uint64_t)atomic_load(&budget->used));
+    stk__text_fixed(&t, limit, sizeof limit);
+    stk__text_bytes(&t, (uint64_t)budget->limit);
+    stk__text_fixed(&t, want, sizeof want);
+    stk__text_bytes(&t, size);
+    return stk_error_set(err, STK_BUDGET,
+                         "buffers need %s more, %s of the budget of %s are in use; raise --memory, or lower the batch "
+                         "size or the number of threads",
+                         want, used, limit);
+}
+
+void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err)
+{
+    if (!stk__budget_charge(budget, size)) {
+        stk__budget_error(budget, size, err);
+        return NULL;
+    }
+    void *p = stk__alloc_aligned(size);
+    if (!p) {
+        stk__budget_return(budget, size);
+        stk__nomem(size, err);
+    }
+    return p;
+}
+
+void stk__budget_free(stk__budget *budget, void *p, size_t size)
+{
+    if (!p)
+        return;
+    stk__free(p);
+    stk__budget_return(budget, size);
+}
+
+stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra, stk_error *err)
+{
+    if (extra <= b->capacity - b->size)
+        return STK_OK;
+    if (extra > SIZE_MAX / 4 - b->size)
+        return stk__budget_error(budget, extra, err);
+    const size_t capacity = STK_MAX(b->size + extra, STK_MAX(b->capacity + b->capacity / 2, (size_t)1024));
+    char *data = stk__budget_alloc(budget, capacity, err);
+    if (!data)
+        return err && err->status ? err->status : STK_NOMEM;
+    if (b->size)
+        memcpy(data, b->data, b->size);
+    stk__budget_free(budget, b->data, b->capacity);
+    b->data = data;
+    b->capacity = capacity;
+    return STK_OK;
+}
+
+void stk__buffer_clear(stk__buffer *b, stk__budget *budget)
+{
+    stk__budget_free(budget, b->data, b->capacity);
+    *b = (stk__buffer){0};
+}
+
+struct stk__chunk_pool {
+    stk__budget *budget;
+    pthread_mutex_t lock;
+    stk__chunk *spare; /* guarded by lock */
+};
+
+stk__chunk_pool *stk__chunk_pool_new(stk__budget *budget)
+{
+    stk__chunk_pool *pool = stk__calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->budget = budget;
+    pthread_mutex_init(&pool->lock, NULL);
+    return pool;
+}
+
+static void chunk_destroy(stk__chunk_pool *pool, stk__chunk *chunk)
+{
+    stk__budget_free(pool->budget, chunk, sizeof *chunk + chunk->capacity);
+}
+
+/* Frees all spare chunks; true when there were any. */
+static bool drop_spare(stk__chunk_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    stk__chunk *chunk = pool->spare;
+    pool->spare = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    const bool any = chunk != NULL;
+    while (chunk) {
+        stk__chunk *next = chunk->next;
+        chunk_destroy(pool, chunk);
+        chunk = next;
+    }
+    return any;
+}
+
+void stk__chunk_pool_free(stk__chunk_pool *pool)
+{
+    if (!pool)
+        return;
+    drop_spare(pool);
+    pthread_mutex_destroy(&pool->lock);
+    stk__free(pool);
+}
+
+/* First fit among the spare ones, so that one outsized record does not keep an outsized chunk per batch busy. */
+static stk__chunk *take_spare(stk__chunk_pool *pool, size_t want)
+{
+    pthread_mutex_lock(&pool->lock);
+    stk__chunk **link = &pool->spare;
+    while (*link && ((*link)->capacity < want || (*link)->capacity > STK_MAX(4 * want, CHUNK_BYTES)))
+        link = &(*link)->next;
+    stk__chunk *chunk = *link;
+    if (chunk)
+        *link = chunk->next;
+    pthread_mutex_unlock(&pool->lock);
+    return chunk;
+}
+
+static stk__chunk *chunk_take(stk__chunk_pool *pool, size_t want, bool small, stk_error *err)
+{
+    stk__chunk *chunk = take_spare(pool, want);
+    if (!chunk) {
+        const size_t usual = small ? CHUNK_SMALL : CHUNK_BYTES;
+        /* Large sizes are rounded up to 1/8 of their power of two, so that they fit again next time. */
+        size_t step = 1024;
+        while (step * 8 < want)
+            step *= 2;
+        const size_t capacity = want <= usual ? usual : (want + step - 1) / step * step;
+        if (want > SIZE_MAX / 4) {
+            stk__budget_error(pool->budget, want, err);
+            return NULL;
+        }
+        chunk = stk__budget_alloc(pool->budget, sizeof *chunk + capacity, err);
+        if (!chunk && drop_spare(pool)) {
+            stk_error_clear(err);
+            chunk = stk__budget_alloc(pool->budget, sizeof *chunk + capacity, err);
+        }
+        if (!chunk)
+            return NULL;
+        chunk->capacity = capacity;
+    }
+    chunk->used = 0;
+    chunk->next = NULL;
+    atomic_init(&chunk->refs, 1);
+    return chunk;
+}
+
+void stk__chunk_unref(stk__chunk_pool *pool, stk__chunk *chunk)
+{
+    if (atomic_fetch_sub(&chunk->refs, 1) != 1)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    chunk->next = pool->spare;
+    pool->spare = chunk;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void *stk__arena_alloc(stk__arena *arena, stk__chunk_pool *pool, size_t size, stk_error *err)
+{
+    const size_t aligned = (size + 15) & ~(size_t)15;
+    if (STK_UNLIKELY(aligned < size)) {
+        stk__budget_error(pool->budget, size, err);
+        return NULL;
+    }
+    stk__chunk *head = arena->head;
+    if (STK_UNLIKELY(!head || aligned > head->capacity - head->used)) {
+        stk__chunk *chunk = chunk_take(pool, aligned, head == NULL, err);
+        if (!chunk)
+            return NULL;
+        chunk->next = head;
+        arena->head = head = chunk;
+    }
+    void *p = head->data + head->used;
+    head->used += aligned;
+    arena->bytes += aligned;
+    return p;
+}
+
+void stk__arena_release(stk__arena *arena, stk__chunk_pool *pool)
+{
+    for (stk__chunk *chunk = arena->head; chunk;) {
+        stk__chunk *next = chunk->next;
+        stk__chunk_unref(pool, chunk);
+        chunk = next;
+    }
+    *arena = (stk__arena){0};
+}
+
+void stk__arena_reset(stk__arena *arena, stk__chunk_pool *pool)
+{
+    stk__chunk *keep = arena->head;
+    if (!keep)
+        return;
+    stk__arena rest = {.head = keep->next};
+    if (atomic_load(&keep->refs) == 1) {
+        keep->next = NULL;
+        keep->used = 0;
+        arena->head = keep;
+    } else {
+        rest.head = keep;
+        arena->head = NULL;
+    }
+    arena->bytes = 0;
+    stk__arena_release(&rest, pool);
+}

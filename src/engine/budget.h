@@ -1,0 +1,68 @@
+/* The byte budget: every buffer of a run is charged to it. */
+#ifndef STK_ENGINE_BUDGET_H
+#define STK_ENGINE_BUDGET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+typedef struct stk__budget {
+    int64_t limit; /* set before start, then const */
+    _Atomic int64_t used, peak;
+} stk__budget;
+
+/* False, charging nothing, when it would pass the limit. */
+bool stk__budget_charge(stk__budget *budget, size_t size);
+void stk__budget_return(stk__budget *budget, size_t size);
+/* Whether `size` more bytes would leave a quarter of the limit free for work that is already under way. */
+bool stk__budget_has_room(const stk__budget *budget, size_t size);
+/* "needs N bytes ... raise --memory" */
+stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err);
+
+/* Charged allocation; `size` must be given back to free. */
+void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err);
+void stk__budget_free(stk__budget *budget, void *p, size_t size);
+
+/* A buffer that grows and keeps its memory. */
+typedef struct stk__buffer {
+    char *data;
+    size_t size, capacity;
+} stk__buffer;
+
+/* Makes room for `extra` more bytes behind `size`. */
+stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra, stk_error *err);
+void stk__buffer_clear(stk__buffer *b, stk__budget *budget);
+
+/*
+ * Chunks of bump-allocated memory. A chunk is shared by reference: whoever holds views on it holds a reference.
+ */
+typedef struct stk__chunk {
+    struct stk__chunk *next; /* in its arena or in the pool */
+    _Atomic int32_t refs;
+    size_t capacity, used;
+    _Alignas(64) char data[];
+} stk__chunk;
+
+/* Spare chunks of the usual size, kept for reuse. Thread-safe. */
+typedef struct stk__chunk_pool stk__chunk_pool;
+stk__chunk_pool *stk__chunk_pool_new(stk__budget *budget);
+void stk__chunk_pool_free(stk__chunk_pool *pool);
+void stk__chunk_unref(stk__chunk_pool *pool, stk__chunk *chunk);
+
+/* An arena holds one reference to each of its chunks. One thread at a time. */
+typedef struct stk__arena {
+    stk__chunk *head; /* the one being filled */
+    size_t bytes;     /* handed out since the last reset */
+} stk__arena;
+
+/* 16-byte aligned. */
+void *stk__arena_alloc(stk__arena *arena, stk__chunk_pool *pool, size_t size, stk_error *err);
+/* Gives all chunks back. */
+void stk__arena_release(stk__arena *arena, stk__chunk_pool *pool);
+/* Empties it for reuse by the same owner; keeps the first chunk when nobody else refers to it. */
+void stk__arena_reset(stk__arena *arena, stk__chunk_pool *pool);
+
+#endif

@@ -1,0 +1,252 @@
+/* Checkpoints: a few numbers as text, guarded by fingerprints of the pipeline and of the data. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "engine/checkpoint.h"
+
+#include "base/banned.h"
+
+#define HEADER "stoker-checkpoint 1\n"
+#define MAX_BYTES (64 * 1024)
+
+/* All numbers of the file, by name. */
+#define SINGLE_LIST(X)                                                                                        \
+    X(batches) X(samples) X(ticket) X(position) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(world) X(rank) \
+    X(epoch) X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size)
+
+static void put_array(stk__text *t, const char *name, const int64_t *values, int count)
+{
+    stk__text_puts(t, name);
+    for (int i = 0; i < count; i++)
+        stk__text_printf(t, " %" PRId64, values[i]);
+    stk__text_putc(t, '\n');
+}
+
+void stk__checkpoint_print(const stk__checkpoint *c, stk__text *t)
+{
+    stk__text_puts(t, HEADER);
+    stk__text_printf(t, "pipeline %016" PRIx64 "\ndata %016" PRIx64 "\n", c->pipeline, c->data);
+#define PUT(name) stk__text_printf(t, #name " %" PRId64 "\n", c->name);
+    SINGLE_LIST(PUT)
+#undef PUT
+    put_array(t, "relay_seen", c->relay_seen, STK__MAX_RELAYS);
+    put_array(t, "relay_epoch", c->relay_epoch, STK__MAX_RELAYS);
+    put_array(t, "batch_seen", c->batch_seen, STK__CHAIN_MAX);
+    if (!t->failed)
+        stk__text_printf(t, "check %016" PRIx64 "\n", (uint64_t)XXH3_64bits(t->data, t->length));
+}
+
+static bool read_array(const char *text, int64_t *out, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char *end;
+        if (*text != ' ')
+            return false;
+        out[i] = strtoll(text, &end, 10);
+        if (end == text)
+            return false;
+        text = end;
+    }
+    return *text == 0;
+}
+
+static bool read_hex(const char *text, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(text, &end, 16);
+    return end != text && *end == 0;
+}
+
+/* One line "name value"; unknown names are refused. */
+static bool read_line(stk__checkpoint *c, char *line)
+{
+    char *space = strchr(line, ' ');
+    if (!space)
+        return false;
+    const size_t n = (size_t)(space - line);
+#define IS(name) (n == strlen(name) && memcmp(line, name, n) == 0)
+    if (IS("pipeline"))
+        return read_hex(space + 1, &c->pipeline);
+    if (IS("data"))
+        return read_hex(space + 1, &c->data);
+#define GET(name)   \
+    if (IS(#name)) \
+        return read_array(space, &c->name, 1);
+    SINGLE_LIST(GET)
+#undef GET
+    if (IS("relay_seen"))
+        return read_array(space, c->relay_seen, STK__MAX_RELAYS);
+    if (IS("relay_epoch"))
+        return read_array(space, c->relay_epoch, STK__MAX_RELAYS);
+    if (IS("batch_seen"))
+        return read_array(space, c->batch_seen, STK__CHAIN_MAX);
+#undef IS
+    return false;
+}
+
+static bool sane(const stk__checkpoint *c)
+{
+    bool ok = c->batches >= 0 && c->samples >= 0 && c->ticket >= 0 && c->position >= 0 && c->world > 0 && c->rank >= 0 &&
+              c->rank < c->world && c->epoch >= 0 && c->consumed >= 0 && c->elastic_epoch >= 0 && c->elastic_base >= 0;
+    for (int i = 0; i < STK__MAX_RELAYS; i++)
+        ok = ok && c->relay_seen[i] >= 0;
+    for (int i = 0; i < STK__CHAIN_MAX; i++)
+        ok = ok && c->batch_seen[i] >= 0;
+    return ok;
+}
+
+stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, stk_error *err)
+{
+    const size_t header = strlen(HEADER);
+    if (size < header || memcmp(text, HEADER, header) != 0)
+        return stk_error_set(err, STK_MISMATCH, "is no checkpoint of this version");
+    const char *last = NULL;
+    for (char *p = text + header; (p = strstr(p, "check "));) {
+        if (p[-1] == '\n')
+            last = p;
+        p++;
+    }
+    uint64_t check;
+    char hex[17] = {0};
+    if (last && size - (size_t)(last - text) == 23)
+        memcpy(hex, last + 6, 16);
+    if (!last || !read_hex(hex, &check) || XXH3_64bits(text, (size_t)(last - text)) != check)
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint is damaged: its check sum does not fit");
+    memset(out, 0, sizeof *out);
+    text[last - text] = 0;
+    for (char *line = text + header; *line;) {
+        char *end = strchr(line, '\n');
+        if (!end)
+            break;
+        *end = 0;
+        if (!read_line(out, line))
+            return stk_error_set(err, STK_MISMATCH, "the checkpoint has a line that is not understood: '%.60s'", line);
+        line = end + 1;
+    }
+    if (!sane(out))
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint holds numbers that cannot be");
+    return STK_OK;
+}
+
+static uint64_t data_fingerprint(const stk_pipeline *p)
+{
+    const stk_op *op = p->plan.source->op;
+    return op->fingerprint ? op->fingerprint(&p->plan.source->call) : 0;
+}
+
+static void shard_of(const stk_pipeline *p, int64_t *world, int64_t *rank)
+{
+    *world = 1;
+    *rank = 0;
+    for (int i = 0; i < p->plan.step_count; i++) {
+        const stk__step *step = &p->plan.steps[i];
+        if (step->op->role == STK_ROLE_ORDER && step->op->order->get_shard)
+            step->op->order->get_shard(step->state, world, rank);
+    }
+}
+
+stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error *err)
+{
+    stk_error_clear(err);
+    const stk__place *at = &p->consumed;
+    stk__checkpoint c = {.pipeline = p->plan.fingerprint, .data = data_fingerprint(p), .batches = at->batches,
+                         .samples = at->samples, .ticket = at->ticket, .position = at->batches - p->index_base,
+                         .skipped = at->skipped, .quarantined = at->quarantined, .dropped = at->dropped,
+                         .lost_bytes = at->lost_bytes, .batch_size = p->plan.batching.size,
+                         .elastic = p->plan.chain.elastic, .elastic_epoch = p->plan.chain.elastic_epoch,
+                         .elastic_base = p->plan.chain.elastic_base};
+    memcpy(c.relay_seen, at->relay_seen, sizeof c.relay_seen);
+    memcpy(c.relay_epoch, at->relay_epoch, sizeof c.relay_epoch);
+    memcpy(c.batch_seen, at->batch_seen, sizeof c.batch_seen);
+    shard_of(p, &c.world, &c.rank);
+    if (p->direct && !stk__chain_inelastic(&p->plan.chain))
+        stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);
+    stk__text t = STK__TEXT_INIT;
+    stk__checkpoint_print(&c, &t);
+    const stk_status status = t.failed ? stk__nomem(t.length, err) : stk__write_file(path, t.data, t.length, err);
+    stk__text_clear(&t);
+    return status;
+}
+
+/* Goes on with another number of ranks, in the middle of an epoch. */
+static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64_t world, stk_error *err)
+{
+    const char *why = p->direct ? stk__chain_inelastic(&p->plan.chain)
+                                : "a filter, a stream or an --on-error policy makes ranks go at different paces";
+    if (why)
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint is of a run with %" PRId64 " ranks, this one has %" PRId64
+                                                ", and the pipeline cannot change that: %s",
+                             c->world, world, why);
+    const stk__chain_node *shard = &p->plan.chain.nodes[p->plan.chain.shard_at];
+    if (c->consumed > shard->in)
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64,
+                             c->consumed, shard->in);
+    stk__chain_go_on(&p->plan.chain, c->epoch, c->consumed);
+    p->next_batch = 0;
+    p->index_base = c->batches;
+    return STK_OK;
+}
+
+static stk_status go_on_same(stk_pipeline *p, const stk__checkpoint *c, stk_error *err)
+{
+    if (!p->direct) {
+        p->next_ticket = p->place.ticket = c->ticket;
+        if (!p->plan.stream)
+            return c->ticket <= p->total_tickets
+                       ? STK_OK
+                       : stk_error_set(err, STK_MISMATCH, "the checkpoint stands at sample %" PRId64 " of %" PRId64, c->ticket,
+                                       p->total_tickets);
+        return stk__feeder_skip(p, c->ticket, err);
+    }
+    if (c->elastic) {
+        const char *why = stk__chain_inelastic(&p->plan.chain);
+        if (why)
+            return stk_error_set(err, STK_MISMATCH, "the checkpoint changed the number of ranks, but %s", why);
+        stk__chain_go_on(&p->plan.chain, c->elastic_epoch, c->elastic_base);
+    }
+    if (c->position > p->plan.chain.total)
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint stands at batch %" PRId64 " of %" PRId64, c->position,
+                             p->plan.chain.total);
+    p->next_batch = c->position;
+    p->index_base = c->batches - c->position;
+    return STK_OK;
+}
+
+static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *err)
+{
+    if (c->pipeline != p->plan.fingerprint)
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint is of another pipeline: ops, options or seed differ%s",
+                             c->batch_size != p->plan.batching.size ? " (its batch size does)" : "");
+    if (c->data != data_fingerprint(p))
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint is of other data: files, sizes or contents differ");
+    p->place = (stk__place){.batches = c->batches, .samples = c->samples, .ticket = c->ticket, .skipped = c->skipped,
+                            .quarantined = c->quarantined, .dropped = c->dropped, .lost_bytes = c->lost_bytes};
+    memcpy(p->place.relay_seen, c->relay_seen, sizeof c->relay_seen);
+    memcpy(p->place.relay_epoch, c->relay_epoch, sizeof c->relay_epoch);
+    memcpy(p->place.batch_seen, c->batch_seen, sizeof c->batch_seen);
+    int64_t world, rank;
+    shard_of(p, &world, &rank);
+    STK_TRY(world == c->world ? go_on_same(p, c, err) : go_on_elastic(p, c, world, err));
+    p->start = p->consumed = p->place;
+    return STK_OK;
+}
+
+stk_status stk__checkpoint_load(stk_pipeline *p, const char *path, stk_error *err)
+{
+    char *text;
+    size_t size;
+    STK_TRY(stk__read_file(path, MAX_BYTES, &text, &size, err));
+    stk__checkpoint c;
+    stk_status status = stk__checkpoint_parse(text, size, &c, err);
+    if (status == STK_OK)
+        status = apply(p, &c, err);
+    if (status == STK_MISMATCH && err)
+        snprintf(err->file, sizeof err->file, "%s", path);
+    stk__free(text);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* The checkpoint file: numbers by name, and a check sum. */
+#ifndef STK_ENGINE_CHECKPOINT_H
+#define STK_ENGINE_CHECKPOINT_H
+
+#include "engine/run.h"
+
+typedef struct stk__checkpoint {
+    uint64_t pipeline, data; /* fingerprints */
+    int64_t batches, samples, ticket;
+    int64_t position; /* batches into the chain as it was measured */
+    int64_t skipped, quarantined, dropped, lost_bytes;
+    int64_t world, rank;
+    int64_t epoch, consumed; /* by all ranks together; for another number of ranks */
+    int64_t elastic, elastic_epoch, elastic_base;
+    int64_t batch_size;
+    int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS], batch_seen[STK__CHAIN_MAX];
+} stk__checkpoint;
+
+void stk__checkpoint_print(const stk__checkpoint *checkpoint, stk__text *out);
+/* Untrusted input, NUL-terminated; the text is changed while reading. */
+stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, stk_error *err);
+
+#endif

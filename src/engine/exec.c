@@ -1,0 +1,598 @@
+/*
+ * Scheduling: which worker does what next, and how batches reach the consumer in order.
+ *
+ * Where batches can be counted (p->direct) a work unit is a run of rows of the oldest batch that has rows left, written
+ * straight into its slab. Elsewhere units are runs of tickets that fill parts of their own, and a worker assembles the
+ * oldest part into batches when it is done.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/run.h"
+
+#define FLIGHT_MAX ((int)STK_COUNT(((stk_pipeline *)0)->flight))
+/* A unit should take about this long: short enough for low latency, long enough that the lock does not matter. */
+#define UNIT_NS 250000
+
+void stk__fail_locked(stk_pipeline *p, const stk_error *error)
+{
+    if (!p->failure_set) {
+        p->failure = *error;
+        p->failure_set = true;
+    }
+    p->failed = true;
+    pthread_cond_broadcast(&p->ready);
+    pthread_cond_broadcast(&p->work);
+}
+
+/* ---- slabs ---- */
+
+/* Batches that are being made or wait for the consumer. */
+static int batches_ahead(const stk_pipeline *p)
+{
+    return p->flight_count + (p->filling != NULL);
+}
+
+bool stk__slab_room_locked(const stk_pipeline *p)
+{
+    if (p->free_slabs || p->slab_count == 0)
+        return true;
+    return p->slab_count < FLIGHT_MAX && stk__budget_has_room(&p->budget, p->slab_bytes);
+}
+
+stk__slab *stk__take_slab_locked(stk_pipeline *p)
+{
+    stk__slab *slab = p->free_slabs;
+    if (slab) {
+        p->free_slabs = slab->next;
+        slab->next = NULL;
+        return slab;
+    }
+    stk_error error;
+    stk_error_clear(&error);
+    if (stk__slab_new(p, &slab, &error) != STK_OK) {
+        stk__fail_locked(p, &error);
+        return NULL;
+    }
+    p->slab_count++;
+    return slab;
+}
+
+static void give_slab_back_locked(stk_pipeline *p, stk__slab *slab)
+{
+    p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
+    stk__slab_reset(p, slab);
+    slab->next = p->free_slabs;
+    p->free_slabs = slab;
+}
+
+static stk__slab *flight_at(const stk_pipeline *p, int i)
+{
+    return p->flight[(p->flight_head + i) % FLIGHT_MAX];
+}
+
+static void flight_push(stk_pipeline *p, stk__slab *slab)
+{
+    p->flight[(p->flight_head + p->flight_count++) % FLIGHT_MAX] = slab;
+}
+
+void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab)
+{
+    slab->ready = true;
+    flight_push(p, slab);
+    if (p->flight_count == 1)
+        pthread_cond_signal(&p->ready);
+}
+
+/* ---- parts ---- */
+
+static stk__part *take_part_locked(stk_pipeline *p)
+{
+    stk__part *part = p->free_parts;
+    if (part) {
+        p->free_parts = part->next;
+        part->next = NULL;
+    } else {
+        stk_error error;
+        stk_error_clear(&error);
+        part = stk__part_new(p, &error);
+        if (!part) {
+            stk__fail_locked(p, &error);
+            return NULL;
+        }
+        p->part_count++;
+    }
+    part->serial = ++p->last_serial;
+    return part;
+}
+
+static void give_part_back_locked(stk_pipeline *p, stk__part *part)
+{
+    stk__part_reset(p, part);
+    part->next = p->free_parts;
+    p->free_parts = part;
+}
+
+static int64_t unit_rows(const stk_pipeline *p, int64_t left)
+{
+    int64_t n = p->ns_per_sample > 0 ? UNIT_NS / p->ns_per_sample : 16;
+    n = STK_MAX(1, STK_MIN(n, p->part_rows));
+    /* What is left is shared out evenly rather than with a crumb at the end. */
+    if (left > n && left < 2 * n)
+        n = (left + 1) / 2;
+    return STK_MIN(n, left);
+}
+
+static void note_speed_locked(stk_pipeline *p, int64_t rows, int64_t ns)
+{
+    if (rows <= 0)
+        return;
+    const int64_t each = ns / rows + 1;
+    p->ns_per_sample = p->ns_per_sample ? (p->ns_per_sample * 3 + each) / 4 : each;
+}
+
+/* ---- batches that can be counted ---- */
+
+static void direct_position(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out)
+{
+    /* `ticket` holds the position of the part's first row, `sequence` its epoch. */
+    stk__position at = {part->ticket + row, part->sequence};
+    stk__chain_sample(&p->plan.chain, &at, NULL);
+    out->index = at.index;
+    out->epoch = at.epoch;
+}
+
+/* Starts the next batch where budget and look-ahead allow. */
+static bool open_batch_locked(stk_pipeline *p)
+{
+    if (p->failed || p->next_batch >= p->plan.chain.total || batches_ahead(p) >= p->ahead || !stk__slab_room_locked(p))
+        return false;
+    stk__slab *slab = stk__take_slab_locked(p);
+    if (!slab)
+        return false;
+    stk__chain_batch(&p->plan.chain, p->next_batch, &slab->first, &slab->rows);
+    slab->batch.index = p->index_base + p->next_batch;
+    slab->batch.epoch = slab->first.epoch;
+    p->next_batch++;
+    flight_push(p, slab);
+    return true;
+}
+
+static stk__slab *slab_with_rows_locked(const stk_pipeline *p)
+{
+    for (int i = 0; i < p->flight_count; i++) {
+        stk__slab *slab = flight_at(p, i);
+        if (slab->next_row < slab->rows)
+            return slab;
+    }
+    return NULL;
+}
+
+/* Merges the finished parts; by the worker that finished the last of them, without the lock. */
+static void finish_slab(stk_pipeline *p, stk__slab *slab, stk__part *parts)
+{
+    stk_error error;
+    stk_error_clear(&error);
+    stk_status status = STK_OK;
+    for (stk__part *part = parts; part && status == STK_OK; part = part->next)
+        status = stk__slab_append(p, slab, part, 0, part->rows, &error);
+    if (status == STK_OK)
+        status = stk__slab_finish(p, slab, &error);
+    if (status != STK_OK && slab->error_row < 0) {
+        slab->error_row = 0;
+        slab->error = stk__alloc(sizeof error);
+        if (slab->error)
+            *slab->error = error;
+    }
+}
+
+static void insert_part(stk__slab *slab, stk__part *part)
+{
+    stk__part **link = &slab->parts;
+    while (*link && (*link)->row0 < part->row0)
+        link = &(*link)->next;
+    part->next = *link;
+    *link = part;
+}
+
+static void note_part_error(stk__slab *slab, const stk__part *part)
+{
+    const int64_t row = part->row0 + part->error_row;
+    if (part->error_row < 0 || (slab->error_row >= 0 && slab->error_row <= row))
+        return;
+    slab->error_row = row;
+    if (!slab->error)
+        slab->error = stk__alloc(sizeof *slab->error);
+    if (slab->error)
+        *slab->error = part->error;
+}
+
+static void direct_done_locked(stk_pipeline *p, stk__worker *w, stk__slab *slab, stk__part *part)
+{
+    note_part_error(slab, part);
+    insert_part(slab, part);
+    slab->rows_done += part->rows;
+    if (slab->error_row >= 0)
+        p->failed = true; /* no later batches; the consumer gets the error when it comes to this one */
+    if (slab->rows_done < slab->rows)
+        return;
+    stk__part *parts = slab->parts;
+    slab->parts = NULL;
+    if (slab->error_row < 0) {
+        pthread_mutex_unlock(&p->lock);
+        const int64_t start = w->track ? stk__now_ns() : 0;
+        finish_slab(p, slab, parts);
+        if (w->track)
+            stk__track_slice(w->track, p->names.finish, start, stk__now_ns(), NULL);
+        pthread_mutex_lock(&p->lock);
+    }
+    while (parts) {
+        stk__part *next = parts->next;
+        give_part_back_locked(p, parts);
+        parts = next;
+    }
+    slab->ready = true;
+    pthread_cond_broadcast(&p->ready);
+}
+
+static bool direct_unit_locked(stk_pipeline *p, stk__worker *w)
+{
+    stk__slab *slab = slab_with_rows_locked(p);
+    if (!slab) {
+        if (!open_batch_locked(p))
+            return false;
+        slab = flight_at(p, p->flight_count - 1);
+    }
+    stk__part *part = take_part_locked(p);
+    if (!part)
+        return false;
+    part->row0 = slab->next_row;
+    part->rows = unit_rows(p, slab->rows - slab->next_row);
+    part->ticket = slab->first.index + part->row0;
+    part->sequence = slab->first.epoch;
+    slab->next_row += part->rows;
+    for (int c = 0; c < p->columns; c++)
+        part->dense[c] = p->column_row_bytes[c] ? slab->data[c].data + (size_t)part->row0 * p->column_row_bytes[c] : NULL;
+    pthread_mutex_unlock(&p->lock);
+    const int64_t start = stk__now_ns();
+    stk__worker_run(w, part, direct_position);
+    const int64_t ns = stk__now_ns() - start;
+    pthread_mutex_lock(&p->lock);
+    note_speed_locked(p, part->rows, ns);
+    direct_done_locked(p, w, slab, part);
+    return true;
+}
+
+/* ---- batches that cannot ---- */
+
+static void ticket_position(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out)
+{
+    stk__position at;
+    int64_t epochs[STK__CHAIN_MAX + 1];
+    stk__chain_ticket(&p->plan.chain, part->ticket + row, &at);
+    part->epoch_behind_batch[row] = at.epoch;
+    stk__chain_sample(&p->plan.chain, &at, epochs);
+    for (int k = 0; k < p->plan.relay_count; k++)
+        part->epochs[row * STK__MAX_RELAYS + k] = epochs[p->plan.relays[k].chain_at];
+    out->index = at.index;
+    out->epoch = part->row_epoch[row] = at.epoch;
+}
+
+static void item_position(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out)
+{
+    const stk__item *item = part->items[row];
+    part->epoch_behind_batch[row] = item->epoch_behind_batch;
+    memcpy(part->epochs + row * STK__MAX_RELAYS, item->epochs, sizeof item->epochs);
+    out->index = item->index;
+    out->epoch = part->row_epoch[row] = item->epoch;
+    (void)p;
+}
+
+/* Pulls items into the part without the lock; `feeding` keeps others out. */
+static void feed_part_locked(stk_pipeline *p, stk__part *part, int64_t rows)
+{
+    stk_error error;
+    stk_error_clear(&error);
+    p->feeding = true;
+    pthread_mutex_unlock(&p->lock);
+    const stk_status status = stk__feeder_pull(p, part, rows, &error);
+    pthread_mutex_lock(&p->lock);
+    p->feeding = false;
+    if (status == STK_END) {
+        p->supply_ended = true;
+    } else if (status != STK_OK) {
+        part->error_row = part->rows;
+        part->error = error;
+        p->supply_ended = true;
+    }
+    p->next_ticket += part->rows;
+    pthread_cond_broadcast(&p->work);
+}
+
+static bool may_start_part_locked(const stk_pipeline *p)
+{
+    if (p->failed || p->supply_ended || p->feeding || p->next_ticket >= p->total_tickets)
+        return false;
+    const int limit = p->threads + 2;
+    if (p->queue_count >= limit)
+        return false;
+    return p->queue_count < 1 || p->free_parts || stk__budget_has_room(&p->budget, p->slab_bytes);
+}
+
+static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
+{
+    if (!may_start_part_locked(p))
+        return false;
+    stk__part *part = take_part_locked(p);
+    if (!part)
+        return false;
+    const bool endless = p->total_tickets == STK__ENDLESS;
+    const int64_t rows = unit_rows(p, endless ? p->part_rows : p->total_tickets - p->next_ticket);
+    part->ticket = p->next_ticket;
+    part->rows = 0;
+    p->queue[(p->queue_head + p->queue_count++) % (int)STK_COUNT(p->queue)] = part;
+    if (p->plan.stream) {
+        feed_part_locked(p, part, rows);
+    } else {
+        part->rows = rows;
+        p->next_ticket += rows;
+    }
+    pthread_mutex_unlock(&p->lock);
+    const int64_t start = stk__now_ns();
+    const int64_t feed_error = part->error_row;
+    part->error_row = -1;
+    stk__worker_run(w, part, p->plan.stream ? item_position : ticket_position);
+    if (part->error_row < 0)
+        part->error_row = feed_error;
+    const int64_t ns = stk__now_ns() - start;
+    pthread_mutex_lock(&p->lock);
+    note_speed_locked(p, part->rows, ns);
+    part->ready = true;
+    return true;
+}
+
+/* ---- workers ---- */
+
+static bool work_locked(stk_pipeline *p, stk__worker *w)
+{
+    if (p->direct)
+        return direct_unit_locked(p, w);
+    if (stk__can_assemble_locked(p)) {
+        stk__assemble_locked(p, w);
+        pthread_cond_broadcast(&p->work);
+        return true;
+    }
+    return flow_unit_locked(p, w);
+}
+
+static void *worker_main(void *arg)
+{
+    stk__worker *w = arg;
+    stk_pipeline *p = w->pipeline;
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping) {
+        if (work_locked(p, w)) {
+            if (p->waiting)
+                pthread_cond_broadcast(&p->work);
+            continue;
+        }
+        const int64_t start = w->track ? stk__now_ns() : 0;
+        p->waiting++;
+        pthread_cond_wait(&p->work, &p->lock);
+        p->waiting--;
+        if (w->track)
+            stk__track_slice(w->track, p->feeding ? p->names.wait_input : p->names.wait_room, start, stk__now_ns(), NULL);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* Names workers that are long on one op; looks once a second. */
+static void watch_locked(stk_pipeline *p, int64_t limit_ns, int64_t *told)
+{
+    const int64_t now = stk__now_ns();
+    for (int i = 0; i < p->threads; i++) {
+        stk__worker *w = &p->workers[i];
+        const int step = atomic_load(&w->stall_step);
+        const int64_t since = atomic_load(&w->stall_since_ns);
+        if (step < 0 || now - since < limit_ns || told[i] == since)
+            continue;
+        told[i] = since;
+        stk__text t = STK__TEXT_INIT;
+        stk__text_printf(&t, "worker %d has been in %s for %.0f s, at sample %lld or up to %d behind it", i,
+                         p->plan.segment[step]->op->name, (double)(now - since) / 1e9,
+                         (long long)atomic_load(&w->stall_index), STK__TILE_MAX);
+        if (p->plan.config.log && t.data)
+            p->plan.config.log(p->plan.config.log_arg, STK_LOG_WARNING, t.data);
+        stk__text_clear(&t);
+    }
+}
+
+static void *watchdog_main(void *arg)
+{
+    stk_pipeline *p = arg;
+    const int64_t limit = p->plan.config.stall_ns ? p->plan.config.stall_ns : (int64_t)30 * 1000000000;
+    int64_t *told = stk__calloc((size_t)p->threads, sizeof *told);
+    pthread_mutex_lock(&p->lock);
+    while (told && !p->stopping) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        const int64_t step = STK_MIN(limit / 2, (int64_t)1000000000) + 1000000;
+        until.tv_nsec += (long)(step % 1000000000);
+        until.tv_sec += step / 1000000000 + until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&p->ready, &p->lock, &until);
+        watch_locked(p, limit, told);
+    }
+    pthread_mutex_unlock(&p->lock);
+    stk__free(told);
+    return NULL;
+}
+
+stk_status stk__exec_start(stk_pipeline *p, stk_error *err)
+{
+    p->started = true;
+    for (int i = 0; i < p->threads; i++) {
+        stk__worker *w = &p->workers[i];
+        if (pthread_create(&w->thread, NULL, worker_main, w))
+            return stk_error_set(err, STK_NOMEM, "cannot start worker thread %d of %d", i + 1, p->threads);
+        w->started = true;
+    }
+    if (p->plan.config.stall_ns >= 0 && p->plan.config.log)
+        p->watchdog_started = pthread_create(&p->watchdog, NULL, watchdog_main, p) == 0;
+    return STK_OK;
+}
+
+void stk__exec_stop(stk_pipeline *p)
+{
+    if (!p->started)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_cond_broadcast(&p->ready);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->threads; i++)
+        if (p->workers[i].started)
+            pthread_join(p->workers[i].thread, NULL);
+    if (p->watchdog_started)
+        pthread_join(p->watchdog, NULL);
+    p->started = false;
+}
+
+/* ---- the consumer ---- */
+
+static bool all_done_locked(const stk_pipeline *p)
+{
+    return p->direct ? p->next_batch >= p->plan.chain.total && p->flight_count == 0 : p->ended && p->flight_count == 0;
+}
+
+static bool front_ready_locked(const stk_pipeline *p)
+{
+    return p->flight_count > 0 && flight_at(p, 0)->ready;
+}
+
+/* The failure can be told once all batches that are ready were taken. */
+static bool front_failed_locked(const stk_pipeline *p)
+{
+    return p->failure_set && !front_ready_locked(p);
+}
+
+/* The consumer holds everything there is room for: waiting would never end. */
+static bool starved_by_consumer_locked(const stk_pipeline *p)
+{
+    return p->held_count > 0 && p->flight_count == 0 && !p->filling && !stk__slab_room_locked(p);
+}
+
+static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
+{
+    for (;;) {
+        if (atomic_load(&p->cancelled))
+            return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
+        if (front_ready_locked(p))
+            return STK_OK;
+        if (front_failed_locked(p)) {
+            if (err)
+                *err = p->failure;
+            return p->failure.status;
+        }
+        if (all_done_locked(p))
+            return STK_END;
+        if (starved_by_consumer_locked(p))
+            return stk_error_set(err, STK_BUDGET,
+                                 "the consumer holds %d batches and the budget of %lld bytes has no room for another; "
+                                 "release some or raise the budget",
+                                 p->held_count, (long long)p->budget.limit);
+        /* A signal handler may set `cancelled` without waking us, so the wait is bounded. */
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 50000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&p->ready, &p->lock, &until);
+    }
+}
+
+static void trace_wait(stk_pipeline *p, int64_t start, int64_t end)
+{
+    if (!p->consumer_track)
+        return;
+    stk__track_slice(p->consumer_track, p->names.wait_batch, start, end, NULL);
+    stk__track_counter(p->consumer_track, p->names.memory, end, (double)atomic_load(&p->budget.used));
+    stk__track_counter(p->consumer_track, p->names.ready, end, (double)p->flight_count);
+}
+
+static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error *err)
+{
+    stk__slab *slab = flight_at(p, 0);
+    if (slab->error_row >= 0) {
+        if (slab->error)
+            p->failure = *slab->error;
+        else
+            stk__nomem(sizeof(stk_error), &p->failure);
+        p->failure_set = true;
+        if (err)
+            *err = p->failure;
+        return p->failure.status;
+    }
+    p->flight_head = (p->flight_head + 1) % FLIGHT_MAX;
+    p->flight_count--;
+    p->held_count++;
+    p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
+    if (p->waiting)
+        pthread_cond_broadcast(&p->work);
+    *out = slab;
+    return STK_OK;
+}
+
+static void note_place(stk_pipeline *p, const stk__slab *slab)
+{
+    if (!p->direct)
+        p->consumed = slab->after;
+    else
+        p->consumed.batches++;
+    if (p->direct)
+        p->consumed.samples += slab->batch.rows;
+    atomic_fetch_add(&p->samples_out, slab->batch.rows);
+    atomic_fetch_add(&p->batches_out, 1);
+}
+
+stk_status stk_pipeline_next(stk_pipeline *p, const stk_batch **out, stk_error *err)
+{
+    stk_error_clear(err);
+    stk__slab *slab = NULL;
+    pthread_mutex_lock(&p->lock);
+    const int64_t start = stk__now_ns();
+    stk_status status = wait_front_locked(p, err);
+    const int64_t end = stk__now_ns();
+    if (status == STK_OK)
+        status = take_front_locked(p, &slab, err);
+    trace_wait(p, start, end);
+    pthread_mutex_unlock(&p->lock);
+    atomic_fetch_add(&p->consumer_wait_ns, end - start);
+    if (status != STK_OK)
+        return status;
+    note_place(p, slab);
+    *out = &slab->batch;
+    return STK_OK;
+}
+
+void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
+{
+    if (!batch)
+        return;
+    stk__slab *slab = (stk__slab *)(uintptr_t)batch;
+    pthread_mutex_lock(&p->lock);
+    p->held_count--;
+    give_slab_back_locked(p, slab);
+    if (p->waiting)
+        pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void stk_pipeline_cancel(stk_pipeline *p)
+{
+    /* Nothing but an atomic store, so that signal handlers may call it. */
+    atomic_store(&p->cancelled, true);
+}

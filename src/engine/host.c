@@ -1,0 +1,170 @@
+/* The host table: what ops can ask of the engine while planning, opening and running. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/run.h"
+
+static stk__worker *worker_of(const stk_call *call)
+{
+    return ((const stk__worker_call *)(const void *)call)->worker;
+}
+
+static const stk_open_info *host_open_info(const stk_call *call)
+{
+    const stk_pipeline *p = call->impl;
+    return &p->open_info;
+}
+
+static bool host_needed(const stk_call *call, int id)
+{
+    const stk_pipeline *p = call->impl;
+    return p->plan.vars[id].needed;
+}
+
+static bool host_progress(const stk_call *call, const char *what, int64_t done, int64_t total)
+{
+    const stk_pipeline *p = call->impl;
+    if (atomic_load(&p->cancelled))
+        return false;
+    return !p->plan.config.progress || p->plan.config.progress(p->plan.config.progress_arg, what, done, total);
+}
+
+static void *host_scratch(const stk_call *call, size_t size, stk_error *err)
+{
+    stk__worker *w = worker_of(call);
+    return stk__arena_alloc(&w->scratch, w->pipeline->chunks, size, err);
+}
+
+/* Shape and number of elements of a value; false on nonsense. */
+static bool set_shape(const stk__var *var, stk_value *value, const int64_t *shape)
+{
+    if (!shape) {
+        memcpy(value->shape, var->shape, sizeof value->shape);
+        value->elements = var->elements;
+        return var->fixed;
+    }
+    int64_t elements = 1;
+    for (int d = 0; d < var->ndim; d++) {
+        value->shape[d] = shape[d];
+        if (shape[d] < 0 || (var->shape[d] >= 0 && shape[d] != var->shape[d]) ||
+            __builtin_mul_overflow(elements, shape[d], &elements))
+            return false;
+    }
+    value->elements = elements;
+    return elements <= (int64_t)1 << 40;
+}
+
+static void *host_out(const stk_call *call, stk_sample *sample, int id, const int64_t *shape, stk_error *err)
+{
+    stk__worker *w = worker_of(call);
+    const stk__var *var = &w->pipeline->plan.vars[id];
+    stk_value *value = &sample->values[id];
+    if (STK_UNLIKELY(!set_shape(var, value, shape))) {
+        stk_error_set(err, STK_CORRUPT, "field '%s' got a shape that does not fit the plan", var->name);
+        return NULL;
+    }
+    const size_t element = stk_dtype_size(var->dtype);
+    if (var->column >= 0 && var->fixed) {
+        const int64_t row = ((stk__tile_sample *)(void *)sample)->row;
+        value->data = w->part->dense[var->column] + (size_t)(row * var->elements) * element;
+    } else {
+        value->data = stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * element, err);
+    }
+    return value->data;
+}
+
+static void *host_bytes_block(const stk_call *call, int id, size_t size, stk_error *err)
+{
+    stk__worker *w = worker_of(call);
+    stk__arena *arena = w->pipeline->plan.vars[id].column >= 0 ? &w->part->arena : &w->scratch;
+    return stk__arena_alloc(arena, w->pipeline->chunks, size, err);
+}
+
+static void host_set_bytes(const stk_call *call, stk_sample *sample, int id, const void *data, int64_t size, bool in_block)
+{
+    stk__worker *w = worker_of(call);
+    const stk__var *var = &w->pipeline->plan.vars[id];
+    stk__tile_sample *ts = (stk__tile_sample *)(void *)sample;
+    stk_value *value = &sample->values[id];
+    value->elements = 1;
+    /* A scalar has no shape to keep, so the view itself can live there when it has no place in the batch. */
+    value->data = var->column >= 0 ? (void *)(w->part->dense[var->column] + (size_t)ts->row * sizeof(stk_bytes))
+                                   : (void *)value->shape;
+    const stk_bytes view = {data, size};
+    memcpy(value->data, &view, sizeof view);
+    ts->placed[id] = in_block;
+}
+
+static void host_random(const stk_call *call, const stk_sample *sample, uint32_t block, uint32_t out[4])
+{
+    const stk__worker_call *wc = (const stk__worker_call *)(const void *)call;
+    /* What a cache keeps must not depend on the epoch in which it was filled. */
+    const bool before_cache = wc->step < wc->worker->pipeline->plan.cache_at;
+    const uint64_t index = (uint64_t)sample->index;
+    const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32),
+                                 before_cache ? 0 : (uint32_t)sample->epoch, block};
+    stk__philox(wc->key, counter, out);
+}
+
+static void host_count_read(const stk_call *call, int64_t bytes)
+{
+    atomic_fetch_add_explicit(&worker_of(call)->bytes_read, bytes, memory_order_relaxed);
+}
+
+static stk_status host_print(const stk_call *call, const char *text, size_t size, stk_error *err)
+{
+    const stk_pipeline *p = call->impl;
+    return p->plan.config.print ? p->plan.config.print(p->plan.config.print_arg, text, size, err) : STK_OK;
+}
+
+/* The schema functions, reached through pointers that schema.c keeps together. */
+static stk_status plan_read(stk_plan *plan, const char *name, int *out_id, stk_field *out_field, stk_error *err)
+{
+    return stk__schema_functions.read(plan, name, out_id, out_field, err);
+}
+
+static stk_status plan_write(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err)
+{
+    return stk__schema_functions.write(plan, field, out_id, err);
+}
+
+static stk_status plan_remove(stk_plan *plan, const char *name, stk_error *err)
+{
+    return stk__schema_functions.remove(plan, name, err);
+}
+
+static stk_status plan_rename(stk_plan *plan, const char *from, const char *to, stk_error *err)
+{
+    return stk__schema_functions.rename(plan, from, to, err);
+}
+
+static int plan_field_count(const stk_plan *plan)
+{
+    return stk__schema_functions.count(plan);
+}
+
+static void plan_field(const stk_plan *plan, int i, stk_field *out)
+{
+    stk__schema_functions.field(plan, i, out);
+}
+
+const stk_host stk__host = {
+    .struct_size = sizeof(stk_host),
+    .plan_read = plan_read,
+    .plan_write = plan_write,
+    .plan_remove = plan_remove,
+    .plan_rename = plan_rename,
+    .plan_field_count = plan_field_count,
+    .plan_field = plan_field,
+    .open_info = host_open_info,
+    .needed = host_needed,
+    .progress = host_progress,
+    .out = host_out,
+    .bytes_block = host_bytes_block,
+    .set_bytes = host_set_bytes,
+    .scratch = host_scratch,
+    .random = host_random,
+    .count_read = host_count_read,
+    .print = host_print,
+    .fail = stk_error_set,
+};

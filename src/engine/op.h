@@ -1,0 +1,72 @@
+/* What built-in ops see of the engine: the public descriptor, and the contracts of order, batch, cache and prefetch ops. */
+#ifndef STK_ENGINE_OP_H
+#define STK_ENGINE_OP_H
+
+#include <stoker/op.h>
+
+#include "base/compiler.h"
+
+/* A length without end. */
+#define STK__ENDLESS INT64_MAX
+
+/* A place in a sequence: which element, of which round of the repeats that come after it in the pipeline. */
+typedef struct stk__position {
+    int64_t index;
+    int64_t epoch;
+} stk__position;
+
+/* The epoch seen behind a repeat of `times` rounds that is in round `round` of the epoch `outer`. */
+static inline int64_t stk__epoch_join(int64_t outer, int64_t times, int64_t round)
+{
+    const uint64_t rounds = times == STK__ENDLESS ? (uint64_t)1 << 32 : (uint64_t)times;
+    return (int64_t)(((uint64_t)outer * rounds + (uint64_t)round) & INT64_MAX);
+}
+
+typedef enum stk__pass { STK__PASS_KEEP, STK__PASS_DROP, STK__PASS_END } stk__pass;
+
+typedef enum stk__order_kind {
+    STK__ORDER_SELECT, /* keeps some elements, in order: take, skip, shard */
+    STK__ORDER_SHUFFLE,
+    STK__ORDER_REPEAT,
+    STK__ORDER_INTERLEAVE
+} stk__order_kind;
+
+/*
+ * An order op is arithmetic: over n elements it makes a sequence of length(n), whose element p is element map(p) of what
+ * came before. Where elements cannot be counted (streams, after a filter), SELECT ops decide by `pass` instead, from how many
+ * elements they have seen in this epoch. All callbacks are pure.
+ */
+typedef struct stk__order {
+    stk__order_kind kind;
+    int64_t (*length)(const void *state, int64_t n); /* n and the result may be STK__ENDLESS */
+    void (*map)(const void *state, int64_t n, stk__position *position);
+    stk__pass (*pass)(const void *state, int64_t seen);            /* SELECT */
+    int64_t (*buffer)(const void *state);                          /* SHUFFLE: samples held back over a stream */
+    uint64_t (*seed)(const void *state, int64_t epoch);            /* SHUFFLE */
+    int64_t (*times)(const void *state);                           /* REPEAT */
+    /* INTERLEAVE: firsts[0..groups] are the numbers of the groups' first samples, then the count. Called once, before map. */
+    stk_status (*prepare)(void *state, const int64_t *firsts, int64_t groups, stk_error *err);
+    void (*cycle)(const void *state, int64_t *out_cycle, int64_t *out_block); /* INTERLEAVE over a stream */
+    /* SELECT by rank: filled in by the planner when the user named no rank; lets a run go on with another world. */
+    void (*set_shard)(void *state, int64_t count, int64_t index);
+    void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);
+} stk__order;
+
+/* States that the engine reads itself. */
+typedef struct stk__batch_state {
+    int64_t size;
+    bool drop_last;
+    bool pad;
+    double pad_value;
+} stk__batch_state;
+
+typedef struct stk__prefetch_state {
+    int64_t batches; /* 0: as many as the budget allows */
+} stk__prefetch_state;
+
+typedef struct stk__cache_state {
+    const char *path;    /* NULL: in memory */
+    int64_t memory;      /* at most this many bytes in memory; 0: half the budget */
+} stk__cache_state;
+
+#endif

@@ -1,0 +1,194 @@
+/* Lengths and mappings of chains of order ops. */
+#include "engine/order.h"
+
+#include <assert.h>
+
+static int64_t batches_of(const stk__chain *chain, int64_t samples)
+{
+    if (samples == STK__ENDLESS)
+        return STK__ENDLESS;
+    const int64_t whole = samples / chain->batch_size;
+    return whole + (!chain->drop_last && samples % chain->batch_size != 0);
+}
+
+static bool is_first(const stk__chain *chain, int64_t epoch)
+{
+    return chain->elastic && epoch == chain->elastic_epoch;
+}
+
+static int64_t remaining_rounds(const stk__chain *chain, int64_t times)
+{
+    return times == STK__ENDLESS ? STK__ENDLESS : times - chain->elastic_epoch - 1;
+}
+
+/* first + rounds * each, ENDLESS when it does not fit. */
+static int64_t add_rounds(int64_t first, int64_t rounds, int64_t each)
+{
+    if (first == STK__ENDLESS || (rounds > 0 && each == STK__ENDLESS))
+        return STK__ENDLESS;
+    int64_t product, sum;
+    if (rounds <= 0 || each == 0)
+        return first;
+    if (rounds == STK__ENDLESS || __builtin_mul_overflow(rounds, each, &product) ||
+        __builtin_add_overflow(product, first, &sum))
+        return STK__ENDLESS;
+    return sum;
+}
+
+static int64_t node_length(const stk__chain *chain, int i, int64_t n, int64_t *first)
+{
+    const stk__chain_node *node = &chain->nodes[i];
+    if (!chain->elastic)
+        return node->order->length(node->state, n);
+    if (i == chain->shard_at) {
+        *first = node->order->length(node->state, n == STK__ENDLESS ? n : n - chain->elastic_base);
+        return node->order->length(node->state, n);
+    }
+    if (i == chain->repeat_at)
+        return add_rounds(*first, remaining_rounds(chain, node->order->times(node->state)), n);
+    return node->order->length(node->state, n);
+}
+
+void stk__chain_measure(stk__chain *chain)
+{
+    int64_t n = chain->source_count, first = 0;
+    for (int i = 0; i < chain->batch_at; i++) {
+        chain->nodes[i].in = n;
+        chain->nodes[i].out = n = node_length(chain, i, n, &first);
+    }
+    const bool repeat_before = chain->repeat_at >= 0 && chain->repeat_at < chain->batch_at;
+    chain->samples = n;
+    chain->first_samples = first;
+    /* Without a repeat behind the shard, or with it before the batch, the resumed part is all there is. */
+    const bool shard_before = chain->shard_at >= 0 && chain->shard_at < chain->batch_at;
+    if (chain->elastic && chain->repeat_at < 0 && shard_before)
+        chain->samples = n = first;
+    n = chain->batches = batches_of(chain, n);
+    int64_t first_batches = repeat_before || !chain->elastic ? n : batches_of(chain, first);
+    for (int i = chain->batch_at; i < chain->count; i++) {
+        chain->nodes[i].in = n;
+        chain->nodes[i].out = n = node_length(chain, i, n, &first_batches);
+    }
+    chain->first_batches = first_batches;
+    chain->total = chain->elastic && chain->repeat_at < 0 && !shard_before ? first_batches : n;
+}
+
+/* Undoes node i: from a position behind it to one before it. */
+static void node_map(const stk__chain *chain, int i, int64_t first, stk__position *p)
+{
+    const stk__chain_node *node = &chain->nodes[i];
+    if (chain->elastic && i == chain->repeat_at) {
+        if (p->index < first || node->in == 0) {
+            p->epoch = chain->elastic_epoch;
+        } else {
+            p->epoch = chain->elastic_epoch + 1 + (p->index - first) / node->in;
+            p->index = (p->index - first) % node->in;
+        }
+        return;
+    }
+    const int64_t base = i == chain->shard_at && is_first(chain, p->epoch) ? chain->elastic_base : 0;
+    node->order->map(node->state, node->in - base, p);
+    p->index += base;
+}
+
+void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_first, int64_t *out_rows)
+{
+    stk__position p = {b, 0};
+    for (int i = chain->count - 1; i >= chain->batch_at; i--)
+        node_map(chain, i, chain->first_batches, &p);
+    const bool partial_epoch = is_first(chain, p.epoch) && chain->repeat_at >= chain->batch_at &&
+                               chain->shard_at < chain->batch_at;
+    const int64_t samples = partial_epoch ? chain->first_samples : chain->samples;
+    p.index *= chain->batch_size;
+    *out_first = p;
+    *out_rows = samples == STK__ENDLESS ? chain->batch_size : STK_MIN(chain->batch_size, samples - p.index);
+}
+
+void stk__chain_sample(const stk__chain *chain, stk__position *position, int64_t *epochs_at)
+{
+    for (int i = chain->batch_at - 1; i >= 0; i--) {
+        if (epochs_at)
+            epochs_at[i + 1] = position->epoch;
+        node_map(chain, i, chain->first_samples, position);
+    }
+    if (epochs_at)
+        epochs_at[0] = position->epoch;
+}
+
+static const stk__chain_node *repeat_behind_batch(const stk__chain *chain)
+{
+    for (int i = chain->batch_at; i < chain->count; i++)
+        if (chain->nodes[i].order->kind == STK__ORDER_REPEAT)
+            return &chain->nodes[i];
+    return NULL;
+}
+
+void stk__chain_ticket(const stk__chain *chain, int64_t t, stk__position *out)
+{
+    *out = (stk__position){t, 0};
+    if (repeat_behind_batch(chain) && chain->samples != STK__ENDLESS && chain->samples > 0) {
+        out->epoch = t / chain->samples;
+        out->index = t % chain->samples;
+    }
+}
+
+int64_t stk__chain_tickets(const stk__chain *chain)
+{
+    const stk__chain_node *repeat = repeat_behind_batch(chain);
+    return repeat ? add_rounds(0, repeat->order->times(repeat->state), chain->samples) : chain->samples;
+}
+
+const char *stk__chain_inelastic(stk__chain *chain)
+{
+    chain->shard_at = chain->repeat_at = -1;
+    for (int i = 0; i < chain->count; i++) {
+        const stk__order *order = chain->nodes[i].order;
+        if (order->get_shard) {
+            if (chain->shard_at >= 0)
+                return "the pipeline has more than one shard";
+            chain->shard_at = i;
+            continue;
+        }
+        if (chain->shard_at < 0)
+            continue;
+        if (order->kind != STK__ORDER_REPEAT)
+            return "shard must come after shuffle, take and skip to be changed in the middle of an epoch";
+        if (chain->repeat_at >= 0)
+            return "there is more than one repeat behind shard";
+        chain->repeat_at = i;
+    }
+    return chain->shard_at < 0 ? "the pipeline has no shard" : NULL;
+}
+
+void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed)
+{
+    assert(chain->shard_at >= 0);
+    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
+    const bool shard_after_batch = chain->shard_at >= chain->batch_at;
+    const bool repeat_after_batch = chain->repeat_at >= chain->batch_at;
+    stk__position p = {batches, 0};
+    if (chain->repeat_at >= 0 && repeat_after_batch)
+        node_map(chain, chain->repeat_at, chain->first_batches, &p);
+    if (!shard_after_batch) {
+        p.index *= chain->batch_size;
+        if (chain->repeat_at >= 0 && !repeat_after_batch)
+            node_map(chain, chain->repeat_at, chain->first_samples, &p);
+    }
+    int64_t count, index;
+    shard->order->get_shard(shard->state, &count, &index);
+    int64_t consumed;
+    if (__builtin_mul_overflow(p.index, count, &consumed))
+        consumed = shard->in;
+    if (is_first(chain, p.epoch))
+        consumed += chain->elastic_base;
+    *out_epoch = p.epoch;
+    *out_consumed = STK_MIN(consumed, shard->in);
+}
+
+void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed)
+{
+    chain->elastic = true;
+    chain->elastic_epoch = epoch;
+    chain->elastic_base = consumed;
+    stk__chain_measure(chain);
+}

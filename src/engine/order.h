@@ -1,0 +1,62 @@
+/* Chains of order ops: from a position at the end of the pipeline to a sample of the source, by arithmetic. */
+#ifndef STK_ENGINE_ORDER_H
+#define STK_ENGINE_ORDER_H
+
+#include "engine/op.h"
+
+#define STK__CHAIN_MAX 32
+
+typedef struct stk__chain_node {
+    const stk__order *order;
+    const void *state;
+    int64_t in, out; /* lengths before and after, of a whole epoch */
+} stk__chain_node;
+
+/*
+ * Order ops before (`nodes[0 .. batch_at)`) and after the batch op. `elastic` is a run that goes on in the middle of an
+ * epoch with another number of ranks: in epoch `elastic_epoch` the shard starts behind `elastic_base` samples.
+ */
+typedef struct stk__chain {
+    stk__chain_node nodes[STK__CHAIN_MAX];
+    int count;
+    int batch_at;
+    int64_t batch_size;
+    bool drop_last;
+    int64_t source_count;
+    int64_t samples; /* after the order ops before the batch */
+    int64_t batches; /* made of them */
+    int64_t total;   /* batches of the whole run */
+
+    int shard_at;  /* -1: none */
+    int repeat_at; /* the one repeat behind the shard; -1: none */
+    bool elastic;
+    int64_t elastic_epoch, elastic_base;
+    int64_t first_samples, first_batches; /* of the epoch that is resumed in the middle */
+} stk__chain;
+
+/* Computes all lengths. Nodes, batch_at, batch_size, drop_last and source_count are set. */
+void stk__chain_measure(stk__chain *chain);
+
+/* Batch number `b` of the run: the position of its first row before the batch op, the rows, and its epoch. */
+void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_first, int64_t *out_rows);
+/* From a position before the batch op to a sample of the source. epochs_at[i], where given, gets the epoch as seen by node i. */
+void stk__chain_sample(const stk__chain *chain, stk__position *position, int64_t *epochs_at);
+
+/*
+ * Samples as a flow, where batches cannot be counted: ticket `t` of the run before the batch op, with the epoch of a repeat
+ * behind the batch; and how many tickets there are.
+ */
+void stk__chain_ticket(const stk__chain *chain, int64_t t, stk__position *out);
+int64_t stk__chain_tickets(const stk__chain *chain);
+
+/*
+ * Why this chain cannot go on with another world, or NULL when it can: there must be one shard, followed by nothing but the
+ * batch and at most one repeat.
+ */
+const char *stk__chain_inelastic(stk__chain *chain);
+/* Epoch and samples consumed by all ranks together in it, after `batches` batches of this rank. Only for elastic chains. */
+void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed);
+/* Sets the run to start behind `consumed` samples of `epoch`. */
+void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed);
+
+#endif

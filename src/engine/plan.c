@@ -1,0 +1,367 @@
+/* From text to a plan: structure, order ops lifted to the index plane, batch and sink found. */
+#include "engine/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+#define IMPLICIT_BATCH 256
+
+void stk__plan_note(stk__plan *plan, const char *tag, const char *format, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    stk__text_printf(&plan->rewrites, "%s\t%s\n", tag, message);
+}
+
+static stk_status at_step(const stk__step *step, stk_status status, stk_error *err)
+{
+    if (status != STK_OK && err && !err->op[0])
+        snprintf(err->op, sizeof err->op, "%s", step->op->name);
+    return stk__at(err, step->line, step->column, status);
+}
+
+static stk_status make_step(stk__plan *plan, int i, stk_error *err)
+{
+    const stk__op_text *text = &plan->text.ops[i];
+    stk__step *step = &plan->steps[i];
+    const stk_op *op = stk_registry_find(plan->registry, text->name);
+    if (!op) {
+        const char *nearest = stk_registry_nearest(plan->registry, text->name);
+        if (nearest)
+            stk_error_set(err, STK_INVALID, "unknown op '%s'; did you mean '%s'?", text->name, nearest);
+        else
+            stk_error_set(err, STK_INVALID, "unknown op '%s'; 'stoker ops' lists them", text->name);
+        return stk__at(err, text->line, text->column, STK_INVALID);
+    }
+    *step = (stk__step){.op = op, .number = i, .line = text->line, .column = text->column, .args = text->args,
+                        .arg_count = text->arg_count};
+    plan->step_count = i + 1;
+    return at_step(step, stk__options_bind(step, err), err);
+}
+
+/* State of the walk over the text. */
+typedef struct walk {
+    bool after_batch;
+    bool after_drop;  /* a sample op that may drop came before */
+    bool after_relay; /* an order op that counts data came before */
+    bool after_sample_op;
+} walk;
+
+static stk_status add_chain(stk__plan *plan, stk__step *step, stk_error *err)
+{
+    stk__chain *chain = &plan->chain;
+    if (chain->count == STK__CHAIN_MAX)
+        return stk_error_set(err, STK_INVALID, "more than %d order ops", STK__CHAIN_MAX);
+    plan->order_steps[chain->count] = step;
+    chain->nodes[chain->count++] = (stk__chain_node){.order = step->op->order, .state = step->state};
+    return STK_OK;
+}
+
+static stk_status add_relay(stk__plan *plan, stk__step *step, stk_error *err)
+{
+    if (plan->relay_count == STK__MAX_RELAYS)
+        return stk_error_set(err, STK_UNSUPPORTED, "more than %d takes, skips and shards behind a filter", STK__MAX_RELAYS);
+    plan->relays[plan->relay_count++] =
+        (stk__relay){.step = step, .segment_at = plan->segment_count, .chain_at = plan->chain.count};
+    return STK_OK;
+}
+
+static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_error *err)
+{
+    const stk__order *order = step->op->order;
+    const char *name = step->op->name;
+    if (order->kind == STK__ORDER_INTERLEAVE && plan->chain.count > 0)
+        return stk_error_set(err, STK_INVALID, "works on the files of the source: put it before shuffle, take, skip, "
+                                               "shard and repeat");
+    if (w->after_batch)
+        return add_chain(plan, step, err);
+    const bool is_shard = order->get_shard != NULL;
+    if (w->after_drop && order->kind == STK__ORDER_SHUFFLE && w->after_relay)
+        return stk_error_set(err, STK_UNSUPPORTED, "cannot follow take, skip or shard behind a filter: how many samples "
+                                                   "pass is not known; put it before the filter");
+    if (w->after_drop && order->kind == STK__ORDER_SELECT) {
+        if (!is_shard || w->after_relay || plan->config.no_approximate) {
+            w->after_relay = true;
+            return add_relay(plan, step, err);
+        }
+        stk__plan_note(plan, "approximate", "shard moved before the filter: each rank filters its own part; parts may "
+                                            "differ in size");
+    } else if (w->after_sample_op) {
+        stk__plan_note(plan, "exact", "%s lifted to the index plane: it only says which sample comes when", name);
+    }
+    return add_chain(plan, step, err);
+}
+
+static stk_status place_sample(stk__plan *plan, stk__step *step, walk *w, stk_error *err)
+{
+    if (w->after_batch) {
+        if (!(step->op->flags & STK_OP_ELEMENTWISE))
+            return stk_error_set(err, STK_INVALID, "works on single samples: put it before batch");
+        stk__plan_note(plan, "exact", "%s moved before batch: it gives the same on single samples", step->op->name);
+    }
+    w->after_sample_op = true;
+    w->after_drop = w->after_drop || (step->op->flags & STK_OP_DROPS);
+    plan->segment[plan->segment_count++] = step;
+    return STK_OK;
+}
+
+/* At most one op of these roles. */
+static stk_status place_single(stk__step **place, stk__step *step, stk_error *err)
+{
+    if (*place)
+        return stk_error_set(err, STK_INVALID, "a pipeline has one %s, and there is one at line %d, column %d already",
+                             step->op->name, (*place)->line, (*place)->column);
+    *place = step;
+    return STK_OK;
+}
+
+static stk_status place_step(stk__plan *plan, stk__step *step, walk *w, stk_error *err)
+{
+    switch (step->op->role) {
+    case STK_ROLE_SOURCE:
+        return stk_error_set(err, STK_INVALID, "is a source: it can only come first");
+    case STK_ROLE_SAMPLE:
+        return place_sample(plan, step, w, err);
+    case STK_ROLE_ORDER:
+        return place_order(plan, step, w, err);
+    case STK_ROLE_BATCH:
+        plan->chain.batch_at = plan->chain.count;
+        w->after_batch = true;
+        return place_single(&plan->batch, step, err);
+    case STK_ROLE_CACHE:
+        if (w->after_batch)
+            stk__plan_note(plan, "exact", "cache stores single samples, before batch");
+        plan->cache_at = plan->segment_count;
+        return place_single(&plan->cache, step, err);
+    case STK_ROLE_PREFETCH:
+        return place_single(&plan->prefetch, step, err);
+    case STK_ROLE_SINK:
+        if (step->number != plan->step_count - 1)
+            return stk_error_set(err, STK_INVALID, "is a sink: it can only come last");
+        plan->sink = step;
+        /* What a sink does to single samples (encoding them, say) runs in the workers; what it consumes comes in order. */
+        if (step->op->process || step->op->schema)
+            plan->segment[plan->segment_count++] = step;
+        return STK_OK;
+    }
+    return STK_OK;
+}
+
+static stk_status place_all(stk__plan *plan, stk_error *err)
+{
+    stk__step *first = &plan->steps[0];
+    if (first->op->role != STK_ROLE_SOURCE)
+        return at_step(first, stk_error_set(err, STK_INVALID, "a pipeline starts with a source such as tfrecord or range"),
+                       err);
+    plan->source = first;
+    plan->segment[plan->segment_count++] = first;
+    plan->cache_at = -1;
+    plan->chain.shard_at = plan->chain.repeat_at = -1;
+    walk w = {0};
+    for (int i = 1; i < plan->step_count; i++)
+        STK_TRY(at_step(&plan->steps[i], place_step(plan, &plan->steps[i], &w, err), err));
+    if (!plan->batch)
+        plan->chain.batch_at = plan->chain.count;
+    plan->may_drop = w.after_drop || plan->config.on_error != STK_ON_ERROR_STOP;
+    return STK_OK;
+}
+
+static void set_batching(stk__plan *plan)
+{
+    if (plan->batch) {
+        plan->batching = *(const stk__batch_state *)plan->batch->state;
+    } else {
+        plan->implicit_batch = true;
+        plan->batching = (stk__batch_state){.size = IMPLICIT_BATCH};
+    }
+    plan->chain.batch_size = plan->batching.size;
+    plan->chain.drop_last = plan->batching.drop_last;
+}
+
+static stk_status check_after_batch(const stk__plan *plan, stk_error *err)
+{
+    if (!plan->may_drop && !plan->stream)
+        return STK_OK;
+    int repeats = 0;
+    for (int i = plan->chain.batch_at; i < plan->chain.count; i++) {
+        const stk__step *step = plan->order_steps[i];
+        if (step->op->order->kind == STK__ORDER_SHUFFLE)
+            return at_step(step, stk_error_set(err, STK_UNSUPPORTED,
+                                               "batches can only be shuffled when their number is known: there is a "
+                                               "filter, a stream or an --on-error policy before; shuffle samples instead"),
+                           err);
+        repeats += step->op->order->kind == STK__ORDER_REPEAT;
+    }
+    if (repeats > 1)
+        return stk_error_set(err, STK_UNSUPPORTED, "more than one repeat behind batch needs a known number of batches");
+    return STK_OK;
+}
+
+/* The identity of the pipeline: all ops and options but shard's numbers, which may change on resume, and prefetch. */
+static void take_fingerprints(stk__plan *plan)
+{
+    stk__text t = STK__TEXT_INIT;
+    for (int i = 0; i < plan->step_count; i++) {
+        const stk__step *step = &plan->steps[i];
+        if (step == plan->cache)
+            plan->prefix_fingerprint = XXH3_64bits(t.data ? t.data : "", t.length);
+        const bool is_shard = step->op->role == STK_ROLE_ORDER && step->op->order->get_shard;
+        if (is_shard)
+            stk__text_puts(&t, "shard()");
+        else if (step->op->role != STK_ROLE_PREFETCH && step->op->role != STK_ROLE_SINK)
+            stk__step_print(&t, step);
+        stk__text_putc(&t, '|');
+    }
+    stk__text_printf(&t, "%llu", (unsigned long long)plan->config.seed);
+    plan->fingerprint = XXH3_64bits(t.data ? t.data : "", t.length);
+    stk__text_clear(&t);
+}
+
+/* What a cache must keep: made before it, and used behind it. */
+static stk_status choose_cache_vars(stk__plan *plan, stk_error *err)
+{
+    plan->cache_vars = stk__calloc((size_t)plan->var_count, sizeof *plan->cache_vars);
+    if (!plan->cache_vars)
+        return stk__nomem((size_t)plan->var_count * sizeof *plan->cache_vars, err);
+    for (int id = 0; id < plan->var_count; id++) {
+        const stk__var *var = &plan->vars[id];
+        if (var->step >= plan->cache_at || !var->needed)
+            continue;
+        bool used = var->column >= 0;
+        for (int i = plan->cache_at; i < plan->segment_count && !used; i++) {
+            const stk__step *step = plan->segment[i];
+            for (size_t k = 0; k < step->read_count && !step->unused; k++)
+                used = used || step->reads[k] == id;
+        }
+        if (used)
+            plan->cache_vars[plan->cache_var_count++] = id;
+    }
+    return STK_OK;
+}
+
+stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *config, stk_error *err)
+{
+    plan->config = *config;
+    plan->registry = config->registry;
+    STK_TRY(stk__pipeline_parse(text, strlen(text), &plan->text, err));
+    const size_t n = plan->text.op_count;
+    plan->steps = stk__calloc(n + 1, sizeof *plan->steps);
+    plan->segment = stk__calloc(n + 1, sizeof *plan->segment);
+    if (!plan->steps || !plan->segment)
+        return stk__nomem(n * sizeof *plan->steps, err);
+    for (size_t i = 0; i < n; i++)
+        STK_TRY(make_step(plan, (int)i, err));
+    STK_TRY(place_all(plan, err));
+    set_batching(plan);
+    STK_TRY(stk__plan_schema(plan, err));
+    stk__plan_liveness(plan);
+    if (plan->cache)
+        STK_TRY(choose_cache_vars(plan, err));
+    take_fingerprints(plan);
+    return STK_OK;
+}
+
+static stk_status open_step(stk__step *step, void *impl, stk_error *err)
+{
+    step->call = (stk_call){.host = &stk__host, .state = step->state, .impl = impl};
+    step->opened = true;
+    if (step->op->open && !step->unused)
+        return at_step(step, step->op->open(&step->call, err), err);
+    return STK_OK;
+}
+
+static stk_status prepare_interleave(stk__plan *plan, stk__step *step, stk_error *err)
+{
+    const stk_op *source = plan->source->op;
+    const stk_call *call = &plan->source->call;
+    const stk__order *order = step->op->order;
+    if (plan->stream) {
+        int64_t cycle, block;
+        order->cycle(step->state, &cycle, &block);
+        if (!source->set_interleave)
+            return stk_error_set(err, STK_UNSUPPORTED, "%s has no files to interleave", source->name);
+        source->set_interleave(call, cycle, block);
+        return STK_OK;
+    }
+    if (!source->group_count)
+        return stk_error_set(err, STK_UNSUPPORTED, "%s has no files to interleave", source->name);
+    const int64_t groups = source->group_count(call);
+    int64_t *firsts = stk__calloc((size_t)groups + 1, sizeof *firsts);
+    if (!firsts)
+        return stk__nomem((size_t)groups * sizeof *firsts, err);
+    for (int64_t g = 0; g <= groups; g++)
+        firsts[g] = source->group_first(call, g);
+    const stk_status status = order->prepare(step->state, firsts, groups, err);
+    stk__free(firsts);
+    return status;
+}
+
+/* Ranks that the user did not write come from the configuration. */
+static void fill_shard(stk__plan *plan, stk__step *step)
+{
+    int64_t count, index;
+    step->op->order->get_shard(step->state, &count, &index);
+    if (count == 0)
+        step->op->order->set_shard(step->state, plan->config.world > 0 ? plan->config.world : 1,
+                                   plan->config.world > 0 ? plan->config.rank : 0);
+}
+
+static stk_status complete_order(stk__plan *plan, stk_error *err)
+{
+    for (int i = 0; i < plan->step_count; i++) {
+        stk__step *step = &plan->steps[i];
+        if (step->op->role != STK_ROLE_ORDER)
+            continue;
+        if (step->op->order->get_shard)
+            fill_shard(plan, step);
+        if (step->op->order->kind == STK__ORDER_INTERLEAVE)
+            STK_TRY(at_step(step, prepare_interleave(plan, step, err), err));
+    }
+    STK_TRY(check_after_batch(plan, err));
+    if (!plan->stream)
+        stk__chain_measure(&plan->chain);
+    return STK_OK;
+}
+
+stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)
+{
+    STK_TRY(open_step(plan->source, impl, err));
+    plan->chain.source_count = plan->source->op->count(&plan->source->call);
+    plan->stream = plan->chain.source_count < 0;
+    for (int i = 1; i < plan->step_count; i++)
+        STK_TRY(open_step(&plan->steps[i], impl, err));
+    return complete_order(plan, err);
+}
+
+void stk__plan_clear(stk__plan *plan)
+{
+    for (int i = plan->step_count - 1; i >= 0; i--) {
+        stk__step *step = &plan->steps[i];
+        /* Tables made while planning are the state's too, so close runs whether or not open did. */
+        if (step->op->close && step->state)
+            step->op->close(step->state);
+        stk__options_clear(step);
+        stk__free(step->reads);
+        stk__free(step->writes);
+    }
+    for (int i = 0; i < plan->var_count; i++)
+        stk__free(plan->vars[i].name);
+    stk__free(plan->steps);
+    stk__free(plan->vars);
+    stk__free(plan->visible);
+    stk__free(plan->segment);
+    stk__free(plan->cache_vars);
+    stk__text_clear(&plan->rewrites);
+    stk__text_clear(&plan->explain);
+    stk__text_clear(&plan->explain_json);
+    stk__pipeline_text_clear(&plan->text);
+}

@@ -1,0 +1,132 @@
+/* The plan: the pipeline after checking and rewriting. Const once made. */
+#ifndef STK_ENGINE_PLAN_H
+#define STK_ENGINE_PLAN_H
+
+#include <stoker/pipeline.h>
+
+#include "base/str.h"
+#include "engine/op.h"
+#include "engine/order.h"
+#include "engine/text.h"
+
+#define STK__MAX_RELAYS 4
+
+/* Adds a place in the text to a failure that has none yet. */
+static inline stk_status stk__at(stk_error *err, int line, int column, stk_status status)
+{
+    if (status != STK_OK && err && err->line == 0) {
+        err->line = line;
+        err->column = column;
+    }
+    return status;
+}
+
+/* One op of the pipeline with its options. */
+typedef struct stk__step {
+    const stk_op *op;
+    void *state;
+    void *memory; /* lists that options point to; a chain of blocks */
+    int number;   /* in the text, from 0 */
+    int line, column;
+    const stk_named_arg *args;
+    size_t arg_count;
+    int *reads;
+    size_t read_count, read_capacity;
+    int *writes;
+    size_t write_count, write_capacity;
+    bool unused; /* nothing needs what it makes */
+    bool opened;
+    stk_call call; /* for calls outside of workers */
+} stk__step;
+
+/* One version of a field: what one op wrote under one name. */
+typedef struct stk__var {
+    char *name;
+    stk_dtype dtype;
+    int32_t ndim;
+    int64_t shape[STK_MAX_DIMS];
+    bool fixed;       /* every sample has the same shape */
+    int64_t elements; /* when fixed */
+    int step;         /* who writes it */
+    bool needed;
+    int column; /* of the batch; -1: none */
+} stk__var;
+
+/* An order op behind a filter: it counts what passes. */
+typedef struct stk__relay {
+    const stk__step *step;
+    int segment_at; /* counts samples that came past this many steps of the segment */
+    int chain_at;   /* its counter starts anew when the epoch seen by this node of the chain changes */
+} stk__relay;
+
+typedef struct stk__plan {
+    const stk_registry *registry;
+    stk_config config;
+    stk__pipeline_text text;
+    stk__step *steps; /* in text order */
+    int step_count;
+    stk__var *vars;
+    int var_count;
+    size_t var_capacity;
+
+    int *visible; /* vars by visible name, in order; what a batch holds in the end */
+    int visible_count;
+    size_t visible_capacity;
+
+    stk__step **segment; /* source first, then what runs on each sample, in order */
+    int segment_count;
+    stk__step *source, *sink, *batch, *prefetch, *cache;
+    int cache_at;          /* place in the segment: samples are stored after this many steps; -1: none */
+    int *cache_vars;       /* what is stored */
+    int cache_var_count;
+    stk__batch_state batching;
+    bool implicit_batch;
+
+    stk__step *order_steps[STK__CHAIN_MAX]; /* the chain's, in order */
+    stk__chain chain;
+    stk__relay relays[STK__MAX_RELAYS];
+    int relay_count;
+    bool stream;    /* the source cannot be indexed */
+    bool may_drop;  /* samples can fall out, so batches are not known beforehand */
+
+    uint64_t fingerprint; /* of the pipeline without shard's numbers */
+    uint64_t prefix_fingerprint; /* of what comes before the cache */
+    stk__text rewrites;   /* "exact\tmessage\n" each */
+    stk__text explain, explain_json;
+} stk__plan;
+
+/* Reads, checks and rewrites; touches no data. On failure the plan is left for stk__plan_clear. */
+stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *config, stk_error *err);
+/* Opens the ops, learns the source's count, completes the chain. */
+stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
+void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);
+void stk__plan_clear(stk__plan *plan);
+
+/* A rewrite, as `plan` prints it. */
+void stk__plan_note(stk__plan *plan, const char *tag, const char *format, ...) STK_PRINTF(3, 4);
+
+/* Reads the arguments of a step into its state, by its option table. */
+stk_status stk__options_bind(stk__step *step, stk_error *err);
+void stk__options_clear(stk__step *step);
+/* Appends `name(option=value, ...)` with all options as they were given. */
+void stk__step_print(stk__text *t, const stk__step *step);
+
+/* Functions of the host that serve `schema`. */
+typedef struct stk__schema_host {
+    stk_status (*read)(stk_plan *plan, const char *name, int *out_id, stk_field *out_field, stk_error *err);
+    stk_status (*write)(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err);
+    stk_status (*remove)(stk_plan *plan, const char *name, stk_error *err);
+    stk_status (*rename)(stk_plan *plan, const char *from, const char *to, stk_error *err);
+    int (*count)(const stk_plan *plan);
+    void (*field)(const stk_plan *plan, int i, stk_field *out);
+} stk__schema_host;
+extern const stk__schema_host stk__schema_functions;
+
+/* Runs `schema` of the segment's steps in order. */
+stk_status stk__plan_schema(stk__plan *plan, stk_error *err);
+/* Marks what is needed, assigns columns. */
+void stk__plan_liveness(stk__plan *plan);
+/* The one host table (host.c). */
+extern const stk_host stk__host;
+
+#endif

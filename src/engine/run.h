@@ -1,0 +1,292 @@
+/* The parts of a running pipeline: slabs (batches), parts (work units), workers, and who may touch what. */
+#ifndef STK_ENGINE_RUN_H
+#define STK_ENGINE_RUN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "engine/budget.h"
+#include "engine/plan.h"
+#include "trace/recorder.h"
+
+/* What follows a batch: enough to go on from there. */
+typedef struct stk__place {
+    int64_t batches, samples; /* handed over up to here */
+    int64_t ticket;           /* the next one; where batches cannot be counted */
+    int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS];
+    int64_t batch_seen[STK__CHAIN_MAX]; /* by order ops behind the batch */
+    int64_t skipped, quarantined, dropped, lost_bytes;
+} stk__place;
+
+/* The memory of one batch. Owned by one of: the free list, the executor, the consumer. */
+typedef struct stk__slab {
+    stk_batch batch; /* first: the consumer's pointer is ours */
+    struct stk__slab *next;
+    stk_column *columns;
+    stk__buffer *data;    /* per column: elements (dense, ragged or padded) */
+    stk__buffer *offsets; /* per ragged column */
+    stk__buffer *shapes;  /* per ragged or padded column: shape of each row */
+    stk__chunk **chunks;  /* that hold contents of bytes columns; one reference each */
+    size_t chunk_count, chunk_capacity;
+    uint64_t held_serial; /* the part whose chunks were taken last */
+
+    /* guarded by the pipeline's lock while in flight */
+    stk__position first; /* of its first row, before the batch op */
+    int64_t rows, next_row, rows_done;
+    struct stk__part *parts; /* finished ones, by row */
+    int units;               /* being worked on */
+    bool ready;
+    int64_t error_row;
+    stk_error *error; /* the failure of the lowest row; NULL: none */
+    stk__place after;
+} stk__slab;
+
+/* A bad record on its way to the count. */
+typedef struct stk__bad {
+    struct stk__bad *next;
+    int64_t row;
+    stk_error error;
+    stk_origin origin;
+} stk__bad;
+
+/* A raw sample of a stream, packed. */
+typedef struct stk__item {
+    struct stk__item *next;
+    stk__buffer packed;
+    stk_origin origin;
+    int64_t index, epoch, epoch_behind_batch;
+    int64_t epochs[STK__MAX_RELAYS];
+    stk__bad *bad; /* the source could not read it */
+} stk__item;
+
+#define STK__ROW_KEPT INT32_MAX
+
+/* A run of samples that one worker takes through the segment, and what came of it. */
+typedef struct stk__part {
+    struct stk__part *next;
+    uint64_t serial; /* a new one for each use */
+    int64_t rows, capacity;
+    char **dense;         /* per column: where rows go; in the slab, or own memory */
+    char *dense_memory;   /* own memory, when batches cannot be counted */
+    stk__buffer *ragged;  /* per column that is not dense: elements */
+    stk__buffer *shapes;  /* likewise: shape of each row */
+    stk__arena arena;     /* contents of bytes columns */
+    int64_t row0;         /* first row in the slab */
+    int64_t error_row;    /* -1: none */
+    stk_error error;
+
+    /* only where batches cannot be counted */
+    int64_t sequence;
+    int64_t ticket;       /* of the first row */
+    int64_t cursor;       /* rows already assembled */
+    int32_t *dropped_at;  /* per row: step of the segment that dropped it, or STK__ROW_KEPT */
+    int64_t *epoch_behind_batch;
+    int64_t *epochs;      /* STK__MAX_RELAYS per row */
+    int64_t *row_epoch;
+    stk__bad *bad;        /* by row */
+    stk__item **items;    /* streams: per row */
+    bool ready;
+} stk__part;
+
+#define STK__TILE_MAX 64
+
+struct stk__worker;
+
+/* The call object of one step in one worker. */
+typedef struct stk__worker_call {
+    stk_call call; /* first */
+    struct stk__worker *worker;
+    int step; /* in the segment */
+    uint32_t key[2];
+    bool opened;
+} stk__worker_call;
+
+/* One sample of the tile. */
+typedef struct stk__tile_sample {
+    stk_sample sample; /* first */
+    int64_t row;       /* in the part */
+    uint8_t *placed;   /* per var: contents already lie in the part's arena */
+    bool alive;
+    bool cached;       /* comes from the cache: steps before it are skipped */
+} stk__tile_sample;
+
+typedef struct stk__worker {
+    struct stk_pipeline *pipeline;
+    pthread_t thread;
+    bool started;
+    int number;
+    stk__worker_call *calls; /* per step of the segment */
+    stk__tile_sample *tile;
+    stk_value *values;
+    uint8_t *placed;
+    stk__arena scratch;
+    stk__buffer cache_buffer;
+    stk__part *part; /* being worked on */
+    stk__track *track;
+    int64_t *unit_ns; /* per step, in this unit */
+
+    /* written by the worker, read by anybody */
+    _Atomic int64_t *busy_ns; /* per step */
+    _Atomic int64_t *samples; /* per step */
+    _Atomic int64_t bytes_read;
+    _Atomic int stall_step;   /* what it is on, -1: nothing */
+    _Atomic int64_t stall_since_ns, stall_index;
+} stk__worker;
+
+struct stk__feeder;
+struct stk__cache;
+
+/* Numbers of the names in the trace. */
+typedef struct stk__trace_names {
+    int32_t *steps;
+    int32_t unit, wait_room, wait_input, assemble, wait_batch, finish;
+    int32_t arg_batch, arg_rows;
+    int32_t memory, ready;
+} stk__trace_names;
+
+struct stk_pipeline {
+    /* set before start, then const */
+    stk__plan plan;
+    stk_registry *own_registry;
+    stk_open_info open_info;
+    stk__budget budget;
+    stk__chunk_pool *chunks;
+    int threads, columns;
+    stk__worker *workers;
+    size_t *column_row_bytes; /* per column: bytes of a row, 0 when rows vary */
+    int64_t part_rows;        /* rows of a part at most */
+    int ahead;                /* batches in flight or ready at most */
+    bool direct;              /* batches can be counted: rows are written into their slab at once */
+    int64_t total_tickets;    /* where they cannot */
+    stk_recorder *recorder;
+    stk__trace_names names;
+    stk__track *consumer_track;
+    struct stk__cache *cache;
+    struct stk__feeder *feeder; /* streams only */
+
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+
+    /* guarded by lock */
+    stk__slab *free_slabs;
+    int slab_count, held_count;
+    size_t slab_bytes;    /* the most that one slab and its parts took */
+    stk__slab *flight[256]; /* ring of batches in order, oldest first */
+    int flight_head, flight_count;
+    int64_t next_batch;   /* to be started: its number in the chain */
+    int64_t index_base;   /* number in the whole run of the chain's batch 0 */
+    stk__part *free_parts;
+    int part_count;
+    uint64_t last_serial;
+    int64_t ns_per_sample; /* a running mean, for the size of units */
+    bool stopping, failed, supply_ended, ended;
+    int waiting;
+    bool started;
+
+    /* where batches cannot be counted; guarded by lock */
+    stk__part *queue[256]; /* ring of parts in order */
+    int queue_head, queue_count;
+    int64_t next_ticket;
+    bool feeding;    /* a worker is pulling from the feeder */
+    bool assembling; /* a worker is assembling; it alone touches `filling`, `place` and `last_epoch_behind_batch` */
+    stk__slab *filling;
+    stk__place place;
+    int64_t last_epoch_behind_batch;
+    bool skip_epoch; /* a take behind batch has had its fill of this epoch */
+    FILE *quarantine;
+
+    atomic_bool cancelled;
+
+    /* consumer only */
+    stk__place consumed;
+    stk__place start; /* where a resumed run began */
+    stk_error failure;
+    bool failure_set;
+    _Atomic int64_t consumer_wait_ns, samples_out, batches_out, skipped, quarantined, dropped, lost_bytes;
+    _Atomic int64_t scratch_per_sample; /* bytes, a running mean, for the size of tiles */
+    pthread_t watchdog;
+    bool watchdog_started;
+};
+
+/* slab.c */
+stk_status stk__slab_new(stk_pipeline *p, stk__slab **out, stk_error *err);
+void stk__slab_free(stk_pipeline *p, stk__slab *slab);
+/* Empties it for reuse; gives chunks back. */
+void stk__slab_reset(stk_pipeline *p, stk__slab *slab);
+stk__part *stk__part_new(stk_pipeline *p, stk_error *err);
+void stk__part_free(stk_pipeline *p, stk__part *part);
+void stk__part_reset(stk_pipeline *p, stk__part *part);
+/* Takes rows [from, to) of a part, all kept, into the slab behind the rows it has. Dense rows are copied unless they lie there. */
+stk_status stk__slab_append(stk_pipeline *p, stk__slab *slab, stk__part *part, int64_t from, int64_t to, stk_error *err);
+/* Fills in the public columns. */
+stk_status stk__slab_finish(stk_pipeline *p, stk__slab *slab, stk_error *err);
+/* Bytes that the slab's buffers take. */
+size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab);
+
+/* worker.c: runs the part through the segment. Samples' index and epoch are set by the callback for each row. */
+typedef void (*stk__row_position)(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out);
+void stk__worker_run(stk__worker *worker, stk__part *part, stk__row_position position);
+stk_status stk__worker_open(stk_pipeline *p, stk__worker *worker, int number, stk_error *err);
+void stk__worker_close(stk_pipeline *p, stk__worker *worker);
+
+/* pack.c: values of some vars as one run of bytes, and back. */
+stk_status stk__pack(const stk__plan *plan, const int *vars, int count, const stk_value *values, stk__buffer *out,
+                     stk__budget *budget, stk_error *err);
+/* Numbers become views on `packed`; arrays of bytes views come from the worker's scratch. Untrusted input. */
+stk_status stk__unpack(const stk__plan *plan, const int *vars, int count, const char *packed, size_t size,
+                       stk_value *values, stk__arena *scratch, stk__chunk_pool *chunks, stk_error *err);
+
+/* feeder.c: samples of a stream in order. */
+stk_status stk__feeder_open(stk_pipeline *p, stk_error *err);
+/* Fills the part with up to `rows` items. END when there are none left. One thread at a time. */
+stk_status stk__feeder_pull(stk_pipeline *p, stk__part *part, int64_t rows, stk_error *err);
+/* Goes over `count` items without keeping them. */
+stk_status stk__feeder_skip(stk_pipeline *p, int64_t count, stk_error *err);
+void stk__feeder_return(stk_pipeline *p, stk__part *part);
+void stk__feeder_close(stk_pipeline *p);
+int64_t stk__feeder_bytes_read(const stk_pipeline *p);
+/* Samples in one pass over the source; -1 before the first is over. */
+int64_t stk__feeder_source_count(const stk_pipeline *p);
+
+/* assemble.c: from parts to batches, counting what falls out. */
+/* Assembles the oldest part as far as slabs allow. Called with the lock held, by one worker at a time; drops the lock while copying. */
+void stk__assemble_locked(stk_pipeline *p, stk__worker *worker);
+/* Whether that would get anywhere now. */
+bool stk__can_assemble_locked(const stk_pipeline *p);
+
+/* exec.c */
+stk__slab *stk__take_slab_locked(stk_pipeline *p);
+/* False when none can be had now. */
+bool stk__slab_room_locked(const stk_pipeline *p);
+void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab);
+/* Ends the run with an error, after the batches that are ready. */
+void stk__fail_locked(stk_pipeline *p, const stk_error *error);
+stk_status stk__exec_start(stk_pipeline *p, stk_error *err);
+void stk__exec_stop(stk_pipeline *p);
+
+/* cache.c */
+stk_status stk__cache_open(stk_pipeline *p, stk_error *err);
+/* The stored sample, or STK_END when it is not there. *out_dropped_at: the step that dropped it, or STK__ROW_KEPT. */
+stk_status stk__cache_get(stk_pipeline *p, stk__worker *worker, int64_t index, stk_value *values, int32_t *out_dropped_at,
+                          stk_error *err);
+stk_status stk__cache_put(stk_pipeline *p, stk__worker *worker, int64_t index, const stk_value *values,
+                          int32_t dropped_at, stk_error *err);
+/* True once every sample is stored, so that the source need not be read. */
+bool stk__cache_complete(const stk_pipeline *p);
+/* Publishes a disk cache when it is complete. */
+stk_status stk__cache_finish(stk_pipeline *p, stk_error *err);
+void stk__cache_close(stk_pipeline *p);
+void stk__cache_counts(const stk_pipeline *p, int64_t *out_hits, int64_t *out_misses);
+
+/* quarantine.c */
+stk_status stk__quarantine_open(stk_pipeline *p, stk_error *err);
+/* Counts a bad record by the policy; fails when there are too many. */
+stk_status stk__count_bad(stk_pipeline *p, const stk__bad *bad, stk__place *place, stk_error *err);
+/* Adds what is known of the place to an error. */
+void stk__error_origin(stk_error *err, const stk_origin *origin, const char *op);
+
+/* checkpoint.c */
+stk_status stk__checkpoint_load(stk_pipeline *p, const char *path, stk_error *err);
+
+#endif

@@ -1,0 +1,388 @@
+/* A worker takes a part through the segment, tile by tile, and leaves the rows where they belong. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/run.h"
+
+/* Tiles are as large as keeps their scratch memory in the second-level cache. */
+#define TILE_BYTES (192 * 1024)
+
+static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
+{
+    for (int i = 0; i < p->plan.segment_count; i++) {
+        stk__step *step = p->plan.segment[i];
+        stk__worker_call *wc = &w->calls[i];
+        wc->call = (stk_call){.host = &stk__host, .state = step->state, .impl = p};
+        wc->worker = w;
+        wc->step = i;
+        const uint64_t key = stk__mix(p->plan.config.seed, (uint64_t)step->number + 1);
+        wc->key[0] = (uint32_t)key;
+        wc->key[1] = (uint32_t)(key >> 32);
+        if (step->unused || !step->op->worker_open)
+            continue;
+        STK_TRY(step->op->worker_open(&wc->call, &wc->call.worker, err));
+        wc->opened = true;
+    }
+    return STK_OK;
+}
+
+stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_error *err)
+{
+    const size_t steps = (size_t)p->plan.segment_count, vars = (size_t)p->plan.var_count;
+    w->pipeline = p;
+    w->number = number;
+    w->calls = stk__calloc(steps, sizeof *w->calls);
+    w->tile = stk__calloc(STK__TILE_MAX, sizeof *w->tile);
+    w->values = stk__calloc(STK__TILE_MAX * vars, sizeof *w->values);
+    w->placed = stk__calloc(STK__TILE_MAX * vars, 1);
+    w->unit_ns = stk__calloc(steps, sizeof *w->unit_ns);
+    w->busy_ns = stk__calloc(steps, sizeof *w->busy_ns);
+    w->samples = stk__calloc(steps, sizeof *w->samples);
+    if (!w->calls || !w->tile || !w->values || !w->placed || !w->unit_ns || !w->busy_ns || !w->samples)
+        return stk__nomem(STK__TILE_MAX * vars * sizeof *w->values, err);
+    atomic_init(&w->stall_step, -1);
+    for (size_t i = 0; i < STK__TILE_MAX; i++) {
+        w->tile[i].sample.values = w->values + i * vars;
+        w->tile[i].placed = w->placed + i * vars;
+        w->tile[i].sample.impl = w;
+    }
+    return open_calls(p, w, err);
+}
+
+void stk__worker_close(stk_pipeline *p, stk__worker *w)
+{
+    for (int i = 0; w->calls && i < p->plan.segment_count; i++) {
+        const stk_op *op = p->plan.segment[i]->op;
+        if (w->calls[i].opened && op->worker_close)
+            op->worker_close(&w->calls[i].call);
+    }
+    stk__arena_release(&w->scratch, p->chunks);
+    stk__buffer_clear(&w->cache_buffer, &p->budget);
+    stk__free(w->calls);
+    stk__free(w->tile);
+    stk__free(w->values);
+    stk__free(w->placed);
+    stk__free(w->unit_ns);
+    stk__free((void *)w->busy_ns);
+    stk__free((void *)w->samples);
+}
+
+/* Keeps an error about one row: the run's failure, or one more bad record. */
+static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error *error)
+{
+    stk_pipeline *p = w->pipeline;
+    stk__part *part = w->part;
+    stk__error_origin(error, &ts->sample.origin, p->plan.segment[step]->op->name);
+    ts->alive = false;
+    const bool about_data = error->status == STK_CORRUPT || error->status == STK_IO;
+    if (p->direct || !about_data || p->plan.config.on_error == STK_ON_ERROR_STOP) {
+        if (part->error_row < 0 || ts->row < part->error_row) {
+            part->error_row = ts->row;
+            part->error = *error;
+        }
+        return;
+    }
+    stk__bad *bad = stk__calloc(1, sizeof *bad);
+    if (!bad) {
+        part->error_row = ts->row;
+        stk__nomem(sizeof *bad, &part->error);
+        return;
+    }
+    bad->row = ts->row;
+    bad->error = *error;
+    bad->origin = ts->sample.origin;
+    part->dropped_at[ts->row] = step;
+    stk__bad **link = &part->bad;
+    while (*link && (*link)->row < bad->row)
+        link = &(*link)->next;
+    bad->next = *link;
+    *link = bad;
+}
+
+static void row_dropped(stk__worker *w, stk__tile_sample *ts, int step)
+{
+    assert(!w->pipeline->direct);
+    ts->alive = false;
+    w->part->dropped_at[ts->row] = step;
+}
+
+/* One step over the tile. */
+static void run_step(stk__worker *w, int step, int n, stk_error *error)
+{
+    stk_pipeline *p = w->pipeline;
+    const stk_op *op = p->plan.segment[step]->op;
+    const stk_call *call = &w->calls[step].call;
+    int done = 0;
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        if (!ts->alive || (ts->cached && step < p->plan.cache_at))
+            continue;
+        error->status = STK_OK;
+        const stk_status status = op->process(call, &ts->sample, error);
+        done++;
+        if (STK_LIKELY(status == STK_OK))
+            continue;
+        if (status == STK_DROP) {
+            row_dropped(w, ts, step);
+        } else {
+            if (error->status == STK_OK)
+                stk_error_set(error, status, "failed without a message");
+            row_failed(w, ts, step, error);
+        }
+    }
+    atomic_fetch_add_explicit(&w->samples[step], done, memory_order_relaxed);
+}
+
+/* Streams: values come from the items. */
+static void load_items(stk__worker *w, int n, stk_error *error)
+{
+    stk_pipeline *p = w->pipeline;
+    const stk__step *source = p->plan.source;
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        const stk__item *item = w->part->items[ts->row];
+        ts->sample.origin = item->origin;
+        if (item->bad) {
+            *error = item->bad->error;
+            row_failed(w, ts, 0, error);
+            continue;
+        }
+        if (ts->cached)
+            continue;
+        error->status = STK_OK;
+        if (stk__unpack(&p->plan, source->writes, (int)source->write_count, item->packed.data, item->packed.size,
+                        ts->sample.values, &w->scratch, p->chunks, error) != STK_OK)
+            row_failed(w, ts, 0, error);
+    }
+}
+
+/* The source reads for the samples that the cache does not have. */
+static void run_source(stk__worker *w, int n, stk_error *error)
+{
+    stk_pipeline *p = w->pipeline;
+    const stk_op *op = p->plan.source->op;
+    if (p->plan.stream) {
+        load_items(w, n, error);
+        return;
+    }
+    stk_sample *todo[STK__TILE_MAX];
+    size_t count = 0;
+    for (int i = 0; i < n; i++)
+        if (w->tile[i].alive && !w->tile[i].cached)
+            todo[count++] = &w->tile[i].sample;
+    error->status = STK_OK;
+    if (op->gather && count > 0 && op->gather(&w->calls[0].call, todo, count, error) != STK_OK) {
+        w->part->error_row = w->tile[0].row;
+        w->part->error = *error;
+        return;
+    }
+    run_step(w, 0, n, error);
+}
+
+static void load_cached(stk__worker *w, int n, stk_error *error)
+{
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        error->status = STK_OK;
+        int32_t dropped_at = STK__ROW_KEPT;
+        const stk_status status =
+            stk__cache_get(w->pipeline, w, ts->sample.index, ts->sample.values, &dropped_at, error);
+        ts->cached = status == STK_OK;
+        if (status == STK_OK && dropped_at != STK__ROW_KEPT)
+            row_dropped(w, ts, dropped_at);
+        else if (status != STK_OK && status != STK_END)
+            row_failed(w, ts, 0, error);
+    }
+}
+
+static void store_cached(stk__worker *w, int n, stk_error *error)
+{
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        const int32_t dropped_at = w->part->dropped_at ? w->part->dropped_at[ts->row] : STK__ROW_KEPT;
+        if (ts->cached || (!ts->alive && dropped_at == STK__ROW_KEPT))
+            continue;
+        /* A bad record is not stored: it is met, and counted, again. */
+        bool is_bad = false;
+        for (const stk__bad *bad = w->part->bad; bad; bad = bad->next)
+            is_bad = is_bad || bad->row == ts->row;
+        error->status = STK_OK;
+        if (!is_bad && stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) != STK_OK)
+            row_failed(w, ts, w->pipeline->plan.cache_at - 1, error);
+    }
+}
+
+static stk_status place_contents(stk__worker *w, stk_bytes *views, int64_t count, stk_error *err)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (views[i].size == 0)
+            continue;
+        uint8_t *copy = stk__arena_alloc(&w->part->arena, w->pipeline->chunks, (size_t)views[i].size, err);
+        if (!copy)
+            return err->status;
+        memcpy(copy, views[i].data, (size_t)views[i].size);
+        views[i].data = copy;
+    }
+    return STK_OK;
+}
+
+/* Puts the values of one column of one sample where the part keeps them. */
+static stk_status store_value(stk__worker *w, stk__tile_sample *ts, int c, stk_error *err)
+{
+    stk_pipeline *p = w->pipeline;
+    stk__part *part = w->part;
+    const int id = p->plan.visible[c];
+    const stk__var *var = &p->plan.vars[id];
+    const stk_value *value = &ts->sample.values[id];
+    const size_t bytes = (size_t)value->elements * stk_dtype_size(var->dtype);
+    stk_bytes *views;
+    if (var->fixed) {
+        char *row = part->dense[c] + (size_t)ts->row * p->column_row_bytes[c];
+        if (value->data != row && bytes)
+            memcpy(row, value->data, bytes);
+        views = (stk_bytes *)(void *)row;
+    } else {
+        const size_t shape_bytes = sizeof(int64_t) * (size_t)var->ndim;
+        STK_TRY(stk__buffer_reserve(&part->ragged[c], &p->budget, bytes, err));
+        STK_TRY(stk__buffer_reserve(&part->shapes[c], &p->budget, shape_bytes, err));
+        views = (stk_bytes *)(void *)(part->ragged[c].data + part->ragged[c].size);
+        if (bytes)
+            memcpy(part->ragged[c].data + part->ragged[c].size, value->data, bytes);
+        memcpy(part->shapes[c].data + part->shapes[c].size, value->shape, shape_bytes);
+        part->ragged[c].size += bytes;
+        part->shapes[c].size += shape_bytes;
+    }
+    if (var->dtype == STK_BYTES && !ts->placed[id])
+        return place_contents(w, views, value->elements, err);
+    return STK_OK;
+}
+
+/* Rows that fell out have no elements in ragged columns. */
+static stk_status store_gap(stk__worker *w, int c, stk_error *err)
+{
+    stk_pipeline *p = w->pipeline;
+    const stk__var *var = &p->plan.vars[p->plan.visible[c]];
+    if (var->fixed)
+        return STK_OK;
+    const size_t shape_bytes = sizeof(int64_t) * (size_t)var->ndim;
+    STK_TRY(stk__buffer_reserve(&w->part->shapes[c], &p->budget, shape_bytes, err));
+    memset(w->part->shapes[c].data + w->part->shapes[c].size, 0, shape_bytes);
+    w->part->shapes[c].size += shape_bytes;
+    return STK_OK;
+}
+
+static void store_tile(stk__worker *w, int n, stk_error *error)
+{
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        for (int c = 0; c < w->pipeline->columns; c++) {
+            error->status = STK_OK;
+            if (ts->alive && store_value(w, ts, c, error) != STK_OK)
+                row_failed(w, ts, 0, error);
+            if (!ts->alive && store_gap(w, c, error) != STK_OK)
+                row_failed(w, ts, 0, error);
+        }
+    }
+}
+
+static void stall_mark(stk__worker *w, int step, int64_t now)
+{
+    atomic_store_explicit(&w->stall_index, w->tile[0].sample.index, memory_order_relaxed);
+    atomic_store_explicit(&w->stall_since_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&w->stall_step, step, memory_order_relaxed);
+}
+
+/* The tile through all steps; adds each step's time to unit_ns. Returns the time at the end. */
+static int64_t run_tile(stk__worker *w, int n, int64_t now)
+{
+    stk_pipeline *p = w->pipeline;
+    stk_error error;
+    stk_error_clear(&error);
+    if (p->cache)
+        load_cached(w, n, &error);
+    for (int step = 0; step < p->plan.segment_count; step++) {
+        if (p->cache && step == p->plan.cache_at)
+            store_cached(w, n, &error);
+        const stk__step *s = p->plan.segment[step];
+        if (s->unused || (step > 0 && !s->op->process))
+            continue;
+        stall_mark(w, step, now);
+        if (step == 0)
+            run_source(w, n, &error);
+        else
+            run_step(w, step, n, &error);
+        const int64_t then = stk__now_ns();
+        w->unit_ns[step] += then - now;
+        now = then;
+    }
+    if (p->cache && p->plan.cache_at == p->plan.segment_count)
+        store_cached(w, n, &error);
+    store_tile(w, n, &error);
+    return now;
+}
+
+static int tile_size(const stk_pipeline *p)
+{
+    const int64_t each = atomic_load_explicit(&p->scratch_per_sample, memory_order_relaxed);
+    const int64_t n = each > 0 ? TILE_BYTES / each : 16;
+    return (int)STK_MAX(1, STK_MIN(n, STK__TILE_MAX));
+}
+
+static void note_scratch(stk__worker *w, int n)
+{
+    stk_pipeline *p = w->pipeline;
+    const int64_t each = (int64_t)w->scratch.bytes / n + 1;
+    const int64_t mean = atomic_load_explicit(&p->scratch_per_sample, memory_order_relaxed);
+    atomic_store_explicit(&p->scratch_per_sample, mean ? (mean * 7 + each) / 8 : each, memory_order_relaxed);
+}
+
+/* Slices of a unit: its steps one after the other, each as long as it took in all tiles together. */
+static void trace_unit(stk__worker *w, int64_t start, int64_t end)
+{
+    stk_pipeline *p = w->pipeline;
+    const stk__slice_args args = {.name = {p->names.arg_rows}, .value = {w->part->rows}};
+    stk__track_slice(w->track, p->names.unit, start, end, &args);
+    int64_t at = start;
+    for (int i = 0; i < p->plan.segment_count; i++) {
+        if (!w->unit_ns[i])
+            continue;
+        stk__track_slice(w->track, p->names.steps[i], at, at + w->unit_ns[i], NULL);
+        at += w->unit_ns[i];
+    }
+}
+
+void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position)
+{
+    stk_pipeline *p = w->pipeline;
+    const size_t vars = (size_t)p->plan.var_count;
+    const int64_t start = stk__now_ns();
+    int64_t now = start;
+    w->part = part;
+    memset(w->unit_ns, 0, sizeof *w->unit_ns * (size_t)p->plan.segment_count);
+    for (int64_t row = 0; row < part->rows && part->error_row < 0;) {
+        const int n = (int)STK_MIN(tile_size(p), part->rows - row);
+        memset(w->placed, 0, (size_t)n * vars);
+        for (int i = 0; i < n; i++, row++) {
+            stk__tile_sample *ts = &w->tile[i];
+            ts->row = row;
+            ts->alive = true;
+            ts->cached = false;
+            ts->sample.origin = (stk_origin){NULL, -1, -1, -1};
+            position(p, part, row, &ts->sample);
+            if (part->dropped_at)
+                part->dropped_at[row] = STK__ROW_KEPT;
+        }
+        now = run_tile(w, n, now);
+        note_scratch(w, n);
+        stk__arena_reset(&w->scratch, p->chunks);
+    }
+    atomic_store_explicit(&w->stall_step, -1, memory_order_relaxed);
+    for (int i = 0; i < p->plan.segment_count; i++)
+        atomic_fetch_add_explicit(&w->busy_ns[i], w->unit_ns[i], memory_order_relaxed);
+    if (w->track)
+        trace_unit(w, start, stk__now_ns());
+    w->part = NULL;
+}

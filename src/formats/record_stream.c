@@ -1,0 +1,396 @@
+/* Record files read from front to back, compressed or not, in bounded memory. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zlib.h>
+
+#include "base/mem.h"
+#include "formats/record_index.h"
+#include "formats/tfrecord.h"
+#include "formats/zlib_memory.h"
+
+#include "base/banned.h"
+
+enum { WINDOW = 256 << 10, GATHER_STEP = 1 << 20 };
+
+struct stk__record_stream {
+    char *path;
+    int fd;
+    bool is_stdin;
+    stk__framing framing;
+    bool verify;
+    bool started;  /* the first bytes were read and the compression is known */
+    bool finished; /* END, or an error that cannot be passed */
+    bool file_end; /* read() said so */
+    int64_t stored_bytes;
+    stk__compression compression;
+
+    uint8_t *stored; /* compressed bytes; NULL for plain files */
+    z_stream z;      /* its input lies in `stored` */
+    bool inflating;  /* z is to be ended */
+    bool between;    /* before a member of a compressed file, or behind the last one */
+    int64_t members; /* members read to their end */
+
+    /* Uncompressed bytes not yet given out are window[begin..end); `offset` is where window[begin] lies. */
+    uint8_t *window;
+    size_t begin, end;
+    int64_t offset;
+
+    int64_t record;    /* number of the next one */
+    uint8_t *gathered; /* a record that does not fit in the window */
+    size_t gathered_capacity;
+};
+
+/* Completes an error with the place of the record that starts at `offset`. */
+static stk_status at_record(const stk__record_stream *s, int64_t offset, stk_status status, stk_error *err)
+{
+    if (err) {
+        snprintf(err->file, sizeof err->file, "%s", s->path);
+        err->offset = offset;
+        err->record = s->record;
+    }
+    return status;
+}
+
+stk_status stk__record_stream_open(const char *path, stk__framing framing, bool verify, stk__record_stream **out,
+                                   stk_error *err)
+{
+    stk__record_stream *s = stk__calloc(1, sizeof *s);
+    if (!s)
+        return stk__nomem(sizeof *s, err);
+    s->framing = framing;
+    s->verify = verify;
+    s->is_stdin = strcmp(path, "-") == 0;
+    s->fd = s->is_stdin ? STDIN_FILENO : -1;
+    s->path = stk__strdup(path);
+    s->window = stk__alloc(WINDOW);
+    stk_status status = STK_OK;
+    if (!s->path || !s->window)
+        status = stk__nomem(WINDOW, err);
+    else if (!s->is_stdin)
+        status = stk__file_open(path, &s->fd, NULL, err);
+    if (status != STK_OK) {
+        stk__record_stream_close(s);
+        return status;
+    }
+    *out = s;
+    return STK_OK;
+}
+
+void stk__record_stream_close(stk__record_stream *s)
+{
+    if (!s)
+        return;
+    if (s->inflating)
+        inflateEnd(&s->z);
+    if (s->fd >= 0 && !s->is_stdin)
+        close(s->fd);
+    stk__free(s->path);
+    stk__free(s->window);
+    stk__free(s->stored);
+    stk__free(s->gathered);
+    stk__free(s);
+}
+
+int64_t stk__record_stream_bytes(const stk__record_stream *s)
+{
+    return s->stored_bytes;
+}
+
+/* Reads at most `room` bytes of the file; 0 at its end. */
+static stk_status read_stored(stk__record_stream *s, uint8_t *to, size_t room, size_t *out, stk_error *err)
+{
+    ssize_t n = 0;
+    while (!s->file_end && (n = read(s->fd, to, room)) < 0) {
+        if (errno != EINTR)
+            return stk_error_set(err, STK_IO, "cannot read: %s", strerror(errno));
+    }
+    s->file_end |= n == 0;
+    s->stored_bytes += n;
+    *out = (size_t)n;
+    return STK_OK;
+}
+
+/* Says what inflate did not like, and at which stored byte. */
+static stk_status inflate_error(const stk__record_stream *s, int rc, stk_error *err)
+{
+    const char *name = stk__compression_name(s->compression);
+    const long long at = (long long)(s->stored_bytes - s->z.avail_in);
+    if (rc == Z_MEM_ERROR)
+        return stk__nomem((size_t)64 << 10, err);
+    if (rc == Z_NEED_DICT)
+        return stk_error_set(err, STK_CORRUPT, "%s data at stored byte %lld wants a preset dictionary", name, at);
+    return stk_error_set(err, STK_CORRUPT, "%s data is corrupt at stored byte %lld, member %lld: %s", name, at,
+                         (long long)s->members, s->z.msg ? s->z.msg : "inflate failed");
+}
+
+/* Between two members: at the end of the file this is the end of data, else the next member must start here. */
+static stk_status next_member(stk__record_stream *s, stk_error *err)
+{
+    if (s->z.avail_in == 0 && s->file_end)
+        return STK_END;
+    const long long at = (long long)(s->stored_bytes - s->z.avail_in);
+    if (s->members && (s->compression == STK__ZLIB || s->z.next_in[0] != 0x1f))
+        return stk_error_set(err, STK_CORRUPT, "garbage after the %s data, from stored byte %lld: found 0x%02x%s",
+                             stk__compression_name(s->compression), at, s->z.next_in[0],
+                             s->compression == STK__GZIP ? ", wanted 0x1f or the end of the file" : "");
+    inflateReset(&s->z);
+    s->between = false;
+    return STK_OK;
+}
+
+/* Adds inflated bytes behind the window's end, at least one; END when the data is complete. */
+static stk_status fill_inflated(stk__record_stream *s, stk_error *err)
+{
+    const size_t before = s->end;
+    while (s->end == before) {
+        if (s->z.avail_in == 0 && !s->file_end) {
+            size_t n;
+            STK_TRY(read_stored(s, s->stored, WINDOW, &n, err));
+            s->z.next_in = s->stored;
+            s->z.avail_in = (uInt)n;
+        }
+        if (s->between)
+            STK_TRY(next_member(s, err));
+        s->z.next_out = s->window + s->end;
+        s->z.avail_out = (uInt)(WINDOW - s->end);
+        const int rc = inflate(&s->z, Z_NO_FLUSH);
+        s->end = WINDOW - s->z.avail_out;
+        if (rc == Z_STREAM_END) {
+            s->between = true;
+            s->members++;
+        } else if (rc == Z_BUF_ERROR && s->z.avail_in == 0 && s->file_end) {
+            return stk_error_set(err, STK_CORRUPT, "%s data ends early: the file has only %lld bytes",
+                                 stk__compression_name(s->compression), (long long)s->stored_bytes);
+        } else if (rc != Z_OK && rc != Z_BUF_ERROR && s->end == before) {
+            /* With bytes before the bad place: those first. inflate says the same again at the next call. */
+            return inflate_error(s, rc, err);
+        }
+    }
+    return STK_OK;
+}
+
+/* Adds bytes behind the window's end, at least one; END when there are none. The window must have room. */
+static stk_status fill(stk__record_stream *s, stk_error *err)
+{
+    if (s->compression != STK__PLAIN)
+        return fill_inflated(s, err);
+    size_t n;
+    STK_TRY(read_stored(s, s->window + s->end, WINDOW - s->end, &n, err));
+    s->end += n;
+    return n ? STK_OK : STK_END;
+}
+
+static void drop(stk__record_stream *s, size_t size)
+{
+    s->begin += size;
+    s->offset += (int64_t)size;
+}
+
+/* Makes `size` bytes readable at window[begin]; END when the data ends before. size <= WINDOW. */
+static stk_status need(stk__record_stream *s, size_t size, stk_error *err)
+{
+    if (STK_LIKELY(s->end - s->begin >= size))
+        return STK_OK;
+    if (s->begin) {
+        memmove(s->window, s->window + s->begin, s->end - s->begin);
+        s->end -= s->begin;
+        s->begin = 0;
+    }
+    while (s->end < size)
+        STK_TRY(fill(s, err));
+    return STK_OK;
+}
+
+/* Reads the first bytes, which tell the compression. Done by the first `next`: opening never waits for a pipe. */
+static stk_status start(stk__record_stream *s, stk_error *err)
+{
+    s->started = true;
+    while (s->end < STK__SNIFF_BYTES && !s->file_end) {
+        size_t n;
+        STK_TRY(read_stored(s, s->window + s->end, WINDOW - s->end, &n, err));
+        s->end += n;
+    }
+    s->compression = stk__record_sniff(s->window, STK_MIN(s->end, (size_t)STK__SNIFF_BYTES),
+                                       s->end <= STK__SNIFF_BYTES && s->file_end, s->framing);
+    if (s->compression == STK__PLAIN)
+        return STK_OK;
+    s->stored = s->window;
+    s->window = stk__alloc(WINDOW);
+    s->z =
+        (z_stream){.zalloc = stk__zlib_alloc, .zfree = stk__zlib_free, .next_in = s->stored, .avail_in = (uInt)s->end};
+    s->end = 0;
+    if (!s->window || inflateInit2(&s->z, s->compression == STK__GZIP ? 15 + 16 : 15) != Z_OK)
+        return stk__nomem(WINDOW, err);
+    s->inflating = true;
+    s->between = true;
+    return STK_OK;
+}
+
+static bool grow_gathered(stk__record_stream *s, size_t size)
+{
+    return stk__grow((void **)&s->gathered, &s->gathered_capacity, size, 1);
+}
+
+/* Moves `size` bytes to `gathered`. Memory grows with the data that arrives, whatever a header claims. */
+static stk_status gather(stk__record_stream *s, uint64_t size, stk_error *err)
+{
+    for (uint64_t done = 0; done < size;) {
+        if (s->begin == s->end) {
+            s->begin = s->end = 0;
+            STK_TRY(fill(s, err));
+        }
+        const size_t n = (size_t)STK_MIN(size - done, (uint64_t)(s->end - s->begin));
+        const uint64_t room = STK_MIN(size, STK_MAX(done + n, (uint64_t)GATHER_STEP));
+        if (room > SIZE_MAX || !grow_gathered(s, (size_t)room))
+            return stk__nomem((size_t)room, err);
+        memcpy(s->gathered + done, s->window + s->begin, n);
+        drop(s, n);
+        done += n;
+    }
+    return STK_OK;
+}
+
+/* A file that ends inside a record. */
+static stk_status cut_off(const stk__record_stream *s, int64_t from, const char *what, uint64_t wanted, stk_error *err)
+{
+    const long long found = (long long)(s->offset - from) + (long long)(s->end - s->begin);
+    return stk_error_set(err, STK_CORRUPT, "file ends inside a record%s: found %lld bytes, wanted %llu", what, found,
+                         (unsigned long long)wanted);
+}
+
+static stk_status read_header(stk__record_stream *s, uint64_t *out_size, stk_error *err)
+{
+    const stk_status status = need(s, STK__TFRECORD_HEADER, err);
+    if (status == STK_END)
+        return s->end == s->begin ? STK_END : cut_off(s, s->offset, " header", STK__TFRECORD_HEADER, err);
+    STK_TRY(status);
+    const uint8_t *p = s->window + s->begin;
+    if (STK_LIKELY(stk__tfrecord_header(p, out_size, NULL) == STK_OK)) {
+        /* Offsets are int64. No file is that long, but a header may say so. */
+        if (*out_size > (uint64_t)(INT64_MAX - s->offset - 64))
+            return stk_error_set(err, STK_CORRUPT, "record length is %llu, wanted less than 2^63",
+                                 (unsigned long long)*out_size);
+        return STK_OK;
+    }
+    stk_error bad;
+    stk_error_clear(&bad);
+    stk__tfrecord_header(p, out_size, &bad);
+    if (s->record == 0 && s->offset == 0)
+        return stk_error_set(
+            err, STK_CORRUPT,
+            "is no TFRecord file: it begins with %02x %02x %02x %02x %02x %02x %02x %02x, whose %.150s", p[0], p[1],
+            p[2], p[3], p[4], p[5], p[6], p[7], bad.message);
+    return stk_error_set(err, STK_CORRUPT, "%.150s; nothing after it can be read", bad.message);
+}
+
+/* Reads one record and steps behind it. CORRUPT with *out_again: only its data is bad. */
+static stk_status next_tfrecord(stk__record_stream *s, stk_bytes *out, bool *out_again, stk_error *err)
+{
+    uint64_t size;
+    STK_TRY(read_header(s, &size, err));
+    drop(s, STK__TFRECORD_HEADER);
+    const int64_t from = s->offset;
+    const uint64_t whole = size + STK__TFRECORD_FOOTER;
+    const uint8_t *p;
+    const stk_status status = whole <= WINDOW ? need(s, (size_t)whole, err) : gather(s, whole, err);
+    if (status == STK_END)
+        return cut_off(s, from, "", whole, err);
+    STK_TRY(status);
+    if (whole <= WINDOW) {
+        p = s->window + s->begin;
+        drop(s, (size_t)whole);
+    } else {
+        p = s->gathered;
+    }
+    if (s->verify && stk__tfrecord_data(p, (size_t)size, p + size, err) != STK_OK) {
+        *out_again = true;
+        return STK_CORRUPT;
+    }
+    *out = (stk_bytes){p, (int64_t)size};
+    return STK_OK;
+}
+
+/* Appends the window's first n bytes to the line that is gathered. */
+static stk_status gather_line(stk__record_stream *s, size_t *size, size_t n, stk_error *err)
+{
+    if (n > SIZE_MAX - *size || !grow_gathered(s, *size + n + 1))
+        return stk__nomem(*size + n + 1, err);
+    memcpy(s->gathered + *size, s->window + s->begin, n);
+    *size += n;
+    drop(s, n);
+    return STK_OK;
+}
+
+static void give_line(stk_bytes *out, const uint8_t *p, size_t size, bool newline)
+{
+    *out = (stk_bytes){p, (int64_t)(size - (newline && size && p[size - 1] == '\r'))};
+}
+
+static stk_status next_line(stk__record_stream *s, stk_bytes *out, stk_error *err)
+{
+    size_t gathered = 0, searched = 0;
+    bool gathering = false;
+    for (;;) {
+        const uint8_t *p = s->window + s->begin;
+        const uint8_t *newline = memchr(p + searched, '\n', s->end - s->begin - searched);
+        if (newline) {
+            const size_t n = (size_t)(newline - p);
+            if (gathering) {
+                STK_TRY(gather_line(s, &gathered, n, err));
+                give_line(out, s->gathered, gathered, true);
+                drop(s, 1);
+            } else {
+                give_line(out, p, n, true);
+                drop(s, n + 1);
+            }
+            return STK_OK;
+        }
+        searched = s->end - s->begin;
+        if (searched == WINDOW) { /* longer than the window: gather it piece by piece */
+            STK_TRY(gather_line(s, &gathered, searched, err));
+            gathering = true;
+            s->begin = s->end = searched = 0;
+        }
+        const stk_status status = need(s, searched + 1, err);
+        if (status == STK_END)
+            break;
+        STK_TRY(status);
+    }
+    /* The last line, without "\n". */
+    if (!gathering && s->begin == s->end)
+        return STK_END;
+    const size_t n = s->end - s->begin;
+    if (gathering) {
+        STK_TRY(gather_line(s, &gathered, n, err));
+        give_line(out, s->gathered, gathered, false);
+    } else {
+        give_line(out, s->window + s->begin, n, false);
+        drop(s, n);
+    }
+    return STK_OK;
+}
+
+stk_status stk__record_stream_next(stk__record_stream *s, stk_bytes *out, int64_t *out_offset, bool *out_again,
+                                   stk_error *err)
+{
+    *out_again = false;
+    if (s->finished)
+        return STK_END;
+    stk_status status = s->started ? STK_OK : start(s, err);
+    const int64_t from = s->offset;
+    const int64_t payload = from + (s->framing == STK__FRAMING_TFRECORD ? STK__TFRECORD_HEADER : 0);
+    if (status == STK_OK)
+        status = s->framing == STK__FRAMING_LINES ? next_line(s, out, err) : next_tfrecord(s, out, out_again, err);
+    if (status == STK_OK)
+        *out_offset = payload;
+    else if (status != STK_END)
+        at_record(s, from, status, err);
+    if (status == STK_OK || *out_again)
+        s->record++;
+    else
+        s->finished = true;
+    return status;
+}

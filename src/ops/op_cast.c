@@ -1,0 +1,94 @@
+/* cast: change the element type of fields. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/op.h"
+#include "kernels/convert.h"
+
+typedef struct {
+    int in, out;
+    stk_dtype from, to;
+} one_cast;
+
+typedef struct {
+    stk_args fields;
+    one_cast *casts;
+} cast_state;
+
+static bool dtype_by_name(const char *name, stk_dtype *out)
+{
+    for (int i = 0; i < STK_DTYPE_COUNT; i++) {
+        if (strcmp(stk_dtype_name((stk_dtype)i), name) == 0) {
+            *out = (stk_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk_error *err)
+{
+    stk_field field;
+    STK_TRY(host->plan_read(plan, arg->name, &c->in, &field, err));
+    if (arg->value.kind != STK_ARG_NAME || !dtype_by_name(arg->value.text, &c->to) || c->to == STK_BYTES)
+        return host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8", arg->name);
+    if (field.dtype == STK_BYTES)
+        return host->fail(err, STK_INVALID, "field '%s' is bytes, which cannot be cast to %s", arg->name,
+                          stk_dtype_name(c->to));
+    c->from = field.dtype;
+    field.dtype = c->to;
+    return host->plan_write(plan, &field, &c->out, err);
+}
+
+static stk_status cast_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
+{
+    cast_state *s = state;
+    s->casts = stk__calloc(s->fields.count, sizeof *s->casts);
+    if (!s->casts)
+        return stk__nomem(s->fields.count * sizeof *s->casts, err);
+    for (size_t i = 0; i < s->fields.count; i++)
+        STK_TRY(plan_cast(plan, host, &s->fields.items[i], &s->casts[i], err));
+    return STK_OK;
+}
+
+static void cast_close(void *state)
+{
+    cast_state *s = state;
+    stk__free(s->casts);
+}
+
+static stk_status cast_process(const stk_call *call, stk_sample *sample, stk_error *err)
+{
+    const cast_state *s = call->state;
+    for (size_t i = 0; i < s->fields.count; i++) {
+        const one_cast *c = &s->casts[i];
+        if (!stk_needed(call, c->out))
+            continue;
+        const stk_value *in = &sample->values[c->in];
+        void *out = stk_out(call, sample, c->out, in->shape, err);
+        if (!out)
+            return err->status;
+        stk__convert(out, c->to, in->data, c->from, (size_t)in->elements);
+    }
+    return STK_OK;
+}
+
+static const stk_option cast_options[] = {
+    STK_ARGS(cast_state, fields, "field=dtype for each field; out of range becomes the nearest value"),
+    STK_OPTION_END,
+};
+
+const stk_op stk__op_cast = {
+    .abi = STK_OP_ABI,
+    .name = "cast",
+    .group = "fields",
+    .since = "0.1",
+    .summary = "Change the element type of fields: cast(x=float16).",
+    .example = "range(10) | cast(value=float32) | batch(5)",
+    .options = cast_options,
+    .state_size = sizeof(cast_state),
+    .flags = STK_OP_ELEMENTWISE,
+    .schema = cast_schema,
+    .close = cast_close,
+    .process = cast_process,
+};

@@ -1,0 +1,320 @@
+/* parse: take features out of tf.train.Example and SequenceExample records. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/op.h"
+#include "formats/example.h"
+
+/* One field to make. */
+typedef struct {
+    const char *field;
+    const char *feature; /* its name in the record */
+    stk_dtype dtype;
+    int32_t ndim;        /* of the field; a sequence's first dimension is its length */
+    int64_t shape[STK_MAX_DIMS];
+    int64_t fixed;       /* values of a feature, or of one that may repeat along the first dimension */
+    bool varies;         /* the number of values is not fixed */
+    bool sequence;
+    void *fallback;      /* values for a missing feature; NULL: it must be there */
+    int id;
+    int found;           /* place among what is looked for; -1: not needed */
+} spec;
+
+typedef struct {
+    stk_args fields;
+    const char *record;
+    bool sequence;
+    int record_id;
+    spec *specs;
+    stk__wanted *wanted;
+    size_t wanted_count;
+    stk__example_layout *layout;
+} parse_state;
+
+typedef struct {
+    stk__example_guess guess;
+    stk__found found[];
+} parse_worker;
+
+static stk_status spec_error(const stk_host *host, const stk_named_arg *arg, stk_error *err, const char *wanted)
+{
+    host->fail(err, STK_INVALID, "field '%s' must be %s", arg->name, wanted);
+    if (err) {
+        err->line = arg->value.line;
+        err->column = arg->value.column;
+    }
+    return STK_INVALID;
+}
+
+static stk_status read_type(const stk_host *host, const stk_named_arg *arg, spec *s, stk_error *err)
+{
+    const stk_arg *type = &arg->value;
+    if (type->kind != STK_ARG_NAME && type->kind != STK_ARG_TYPE)
+        return spec_error(host, arg, err, "a type such as float32[8], int64 or bytes");
+    if (strcmp(type->text, "float32") == 0)
+        s->dtype = STK_FLOAT32;
+    else if (strcmp(type->text, "int64") == 0)
+        s->dtype = STK_INT64;
+    else if (strcmp(type->text, "bytes") == 0)
+        s->dtype = STK_BYTES;
+    else
+        return spec_error(host, arg, err, "float32, int64 or bytes, which is all that records hold; cast it afterwards");
+    if (type->kind == STK_ARG_TYPE && type->item_count > STK_MAX_DIMS - 1)
+        return spec_error(host, arg, err, "of at most 5 dimensions");
+    s->fixed = 1;
+    for (size_t d = 0; type->kind == STK_ARG_TYPE && d < type->item_count; d++) {
+        const int64_t n = type->items[d].integer;
+        if (n < 0 && d > 0)
+            return spec_error(host, arg, err, "of a shape whose first dimension alone is open");
+        s->varies = s->varies || n < 0;
+        s->shape[s->ndim++] = n;
+        if (n >= 0 && (__builtin_mul_overflow(s->fixed, n, &s->fixed) || s->fixed > INT32_MAX))
+            return spec_error(host, arg, err, "of fewer than 2^31 values");
+    }
+    if (s->varies && s->fixed == 0)
+        return spec_error(host, arg, err, "of a shape without a dimension of 0 behind an open one");
+    return STK_OK;
+}
+
+static stk_status make_sequence(const stk_host *host, const stk_named_arg *arg, spec *s, stk_error *err)
+{
+    if (s->varies)
+        return spec_error(host, arg, err, "of a fixed shape in each step of a sequence");
+    memmove(s->shape + 1, s->shape, sizeof(int64_t) * (size_t)s->ndim);
+    s->shape[0] = -1;
+    s->ndim++;
+    s->sequence = s->varies = true;
+    return STK_OK;
+}
+
+/* One value of the default, or all of them from one. */
+static bool set_default(spec *s, int64_t i, const stk_arg *value)
+{
+    const bool number = value->kind == STK_ARG_INT || value->kind == STK_ARG_FLOAT;
+    if (s->dtype == STK_FLOAT32 && number)
+        ((float *)s->fallback)[i] = (float)value->number;
+    else if (s->dtype == STK_INT64 && value->kind == STK_ARG_INT)
+        ((int64_t *)s->fallback)[i] = value->integer;
+    else if (s->dtype == STK_BYTES && value->kind == STK_ARG_STRING)
+        ((stk_bytes *)s->fallback)[i] = (stk_bytes){(const uint8_t *)value->text, (int64_t)strlen(value->text)};
+    else
+        return false;
+    return true;
+}
+
+static stk_status read_default(const stk_host *host, const stk_named_arg *arg, spec *s, const stk_arg *value, stk_error *err)
+{
+    if (s->varies)
+        return spec_error(host, arg, err, "of a fixed shape to have a default; one that varies is empty when missing");
+    const bool list = value->kind == STK_ARG_LIST;
+    if (list && value->item_count != (size_t)s->fixed)
+        return spec_error(host, arg, err, "given one default, or as many as it has values");
+    s->fallback = stk__calloc((size_t)s->fixed, stk_dtype_size(s->dtype));
+    if (!s->fallback)
+        return stk__nomem((size_t)s->fixed * stk_dtype_size(s->dtype), err);
+    for (int64_t i = 0; i < s->fixed; i++)
+        if (!set_default(s, i, list ? &value->items[i] : value))
+            return spec_error(host, arg, err, "given a default of its own type");
+    return STK_OK;
+}
+
+static stk_status read_mods(const stk_host *host, const stk_named_arg *arg, spec *s, stk_error *err)
+{
+    const stk_arg *type = &arg->value;
+    const stk_arg *fallback = NULL;
+    for (size_t i = 0; type->kind == STK_ARG_TYPE && i < type->mod_count; i++) {
+        const stk_named_arg *mod = &type->mods[i];
+        if (strcmp(mod->name, "from") == 0 && mod->value.kind == STK_ARG_STRING) {
+            s->feature = mod->value.text;
+        } else if (strcmp(mod->name, "sequence") == 0 && mod->value.kind == STK_ARG_BOOL) {
+            if (mod->value.boolean)
+                STK_TRY(make_sequence(host, arg, s, err));
+        } else if (strcmp(mod->name, "default") == 0) {
+            fallback = &mod->value;
+        } else {
+            return spec_error(host, arg, err, "followed by from=\"NAME\", default=VALUE or sequence=true alone");
+        }
+    }
+    return fallback ? read_default(host, arg, s, fallback, err) : STK_OK;
+}
+
+static stk_status parse_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
+{
+    parse_state *s = state;
+    stk_field record;
+    STK_TRY(host->plan_read(plan, s->record, &s->record_id, &record, err));
+    if (record.dtype != STK_BYTES || record.ndim != 0)
+        return host->fail(err, STK_INVALID, "field '%s' is no scalar of bytes", s->record);
+    STK_TRY(host->plan_remove(plan, s->record, err));
+    s->specs = stk__calloc(s->fields.count, sizeof *s->specs);
+    if (!s->specs)
+        return stk__nomem(s->fields.count * sizeof *s->specs, err);
+    for (size_t i = 0; i < s->fields.count; i++) {
+        const stk_named_arg *arg = &s->fields.items[i];
+        spec *one = &s->specs[i];
+        one->field = one->feature = arg->name;
+        STK_TRY(read_type(host, arg, one, err));
+        STK_TRY(read_mods(host, arg, one, err));
+        stk_field field = {.name = one->field, .dtype = one->dtype, .ndim = one->ndim};
+        memcpy(field.shape, one->shape, sizeof field.shape);
+        STK_TRY(host->plan_write(plan, &field, &one->id, err));
+    }
+    return STK_OK;
+}
+
+/* What nothing needs is not looked for. */
+static stk_status parse_open(const stk_call *call, stk_error *err)
+{
+    parse_state *s = call->state;
+    s->wanted = stk__calloc(s->fields.count, sizeof *s->wanted);
+    if (!s->wanted)
+        return stk__nomem(s->fields.count * sizeof *s->wanted, err);
+    for (size_t i = 0; i < s->fields.count; i++) {
+        spec *one = &s->specs[i];
+        one->found = -1;
+        if (!stk_needed(call, one->id))
+            continue;
+        one->found = (int)s->wanted_count;
+        s->sequence = s->sequence || one->sequence;
+        s->wanted[s->wanted_count++] = (stk__wanted){.name = one->feature, .sequence = one->sequence};
+    }
+    return stk__example_layout_new(s->wanted, s->wanted_count, &s->layout, err);
+}
+
+static void parse_close(void *state)
+{
+    parse_state *s = state;
+    for (size_t i = 0; s->specs && i < s->fields.count; i++)
+        stk__free(s->specs[i].fallback);
+    stk__free(s->specs);
+    stk__free(s->wanted);
+    stk__example_layout_free(s->layout);
+}
+
+static stk_status parse_worker_open(const stk_call *call, void **out_worker, stk_error *err)
+{
+    const parse_state *s = call->state;
+    const size_t size = sizeof(parse_worker) + s->wanted_count * sizeof(stk__found);
+    *out_worker = stk__calloc(1, size);
+    return *out_worker ? STK_OK : stk__nomem(size, err);
+}
+
+static void parse_worker_close(const stk_call *call)
+{
+    stk__free(call->worker);
+}
+
+static stk_status decode(const spec *s, const stk__feature *feature, void *out, int64_t want, stk_error *err)
+{
+    if (s->dtype == STK_FLOAT32)
+        return stk__feature_floats(feature, out, want, err);
+    if (s->dtype == STK_INT64)
+        return stk__feature_ints(feature, out, want, err);
+    return stk__feature_bytes(feature, out, want, err);
+}
+
+static stk_status parse_fixed(const stk_call *call, const spec *s, const stk__feature *feature, stk_sample *sample,
+                              stk_error *err)
+{
+    void *out = stk_out(call, sample, s->id, NULL, err);
+    if (STK_UNLIKELY(!out))
+        return err->status;
+    if (STK_LIKELY(feature->kind != STK__FEATURE_NONE))
+        return decode(s, feature, out, s->fixed, err);
+    if (!s->fallback)
+        return stk_error_set(err, STK_CORRUPT, "is missing, wanted %lld value%s", (long long)s->fixed, s->fixed == 1 ? "" : "s");
+    memcpy(out, s->fallback, (size_t)s->fixed * stk_dtype_size(s->dtype));
+    return STK_OK;
+}
+
+static stk_status parse_varying(const stk_call *call, const spec *s, const stk__feature *feature, stk_sample *sample,
+                                stk_error *err)
+{
+    int64_t count = 0, shape[STK_MAX_DIMS];
+    if (feature->kind != STK__FEATURE_NONE)
+        STK_TRY(stk__feature_count(feature, &count, err));
+    if (count % s->fixed != 0)
+        return stk_error_set(err, STK_CORRUPT, "has %lld values, wanted a multiple of %lld", (long long)count,
+                             (long long)s->fixed);
+    memcpy(shape, s->shape, sizeof shape);
+    shape[0] = count / s->fixed;
+    void *out = stk_out(call, sample, s->id, shape, err);
+    if (!out)
+        return err->status;
+    return count ? decode(s, feature, out, count, err) : STK_OK;
+}
+
+static stk_status parse_sequence(const stk_call *call, const spec *s, stk__feature_list list, stk_sample *sample,
+                                 stk_error *err)
+{
+    int64_t steps = 0, shape[STK_MAX_DIMS];
+    if (list.present)
+        STK_TRY(stk__feature_list_count(&list, &steps, err));
+    memcpy(shape, s->shape, sizeof shape);
+    shape[0] = steps;
+    char *out = stk_out(call, sample, s->id, shape, err);
+    if (!out)
+        return err->status;
+    const size_t step_bytes = (size_t)s->fixed * stk_dtype_size(s->dtype);
+    for (int64_t i = 0; i < steps; i++) {
+        stk__feature feature;
+        STK_TRY(stk__feature_list_next(&list, &feature, err));
+        STK_TRY(decode(s, &feature, out + (size_t)i * step_bytes, s->fixed, err));
+    }
+    return STK_OK;
+}
+
+static stk_status parse_one(const stk_call *call, const spec *s, const stk__found *found, stk_sample *sample, stk_error *err)
+{
+    if (s->sequence)
+        return parse_sequence(call, s, found->list, sample, err);
+    if (s->varies)
+        return parse_varying(call, s, &found->feature, sample, err);
+    return parse_fixed(call, s, &found->feature, sample, err);
+}
+
+static stk_status parse_process(const stk_call *call, stk_sample *sample, stk_error *err)
+{
+    const parse_state *s = call->state;
+    parse_worker *w = call->worker;
+    const stk_bytes *record = sample->values[s->record_id].data;
+    STK_TRY(stk__example_find(s->layout, &w->guess, *record, s->sequence, w->found, err));
+    for (size_t i = 0; i < s->fields.count; i++) {
+        const spec *one = &s->specs[i];
+        if (one->found < 0)
+            continue;
+        const stk_status status = parse_one(call, one, &w->found[one->found], sample, err);
+        if (STK_UNLIKELY(status != STK_OK)) {
+            snprintf(err->field, sizeof err->field, "%s", one->feature);
+            return status;
+        }
+    }
+    return STK_OK;
+}
+
+static const stk_option parse_options[] = {
+    STK_STRING(parse_state, record, "record", "field that holds the records"),
+    STK_BOOL_OPTION(parse_state, sequence, false, "records are SequenceExamples even if no field is a sequence"),
+    STK_ARGS(parse_state, fields,
+             "name=type for each feature: float32, int64 or bytes, with [8] fixed, [] varying; (from=\"feature/name\", "
+             "default=0, sequence=true) may follow"),
+    STK_OPTION_END,
+};
+
+const stk_op stk__op_parse = {
+    .abi = STK_OP_ABI,
+    .name = "parse",
+    .group = "samples",
+    .since = "0.1",
+    .summary = "Take features out of tf.train.Example or SequenceExample records.",
+    .example = "tfrecord(\"d/*.tfrecord\") | parse(x=float32[8], y=int64(default=0), tags=bytes[]) | batch(32)",
+    .options = parse_options,
+    .state_size = sizeof(parse_state),
+    .schema = parse_schema,
+    .open = parse_open,
+    .close = parse_close,
+    .worker_open = parse_worker_open,
+    .worker_close = parse_worker_close,
+    .process = parse_process,
+};

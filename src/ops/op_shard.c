@@ -1,0 +1,94 @@
+/* shard: keep every n-th sample, so that ranks share the work. */
+#include "engine/op.h"
+
+enum { UNEVEN_KEEP, UNEVEN_PAD, UNEVEN_DROP };
+
+typedef struct {
+    int64_t count, index;
+    int64_t uneven;
+} shard_state;
+
+static stk_status shard_open(const stk_call *call, stk_error *err)
+{
+    const shard_state *s = call->state;
+    if (s->count > 0 && s->index >= s->count)
+        return call->host->fail(err, STK_INVALID, "index must be below count %lld, got %lld", (long long)s->count,
+                                (long long)s->index);
+    if (s->count == 0 && s->index > 0)
+        return call->host->fail(err, STK_INVALID, "index is %lld, but count is not given", (long long)s->index);
+    return STK_OK;
+}
+
+static int64_t shard_length(const void *state, int64_t n)
+{
+    const shard_state *s = state;
+    if (n == STK__ENDLESS)
+        return n;
+    const int64_t whole = n / s->count, rest = n % s->count;
+    if (s->uneven == UNEVEN_DROP)
+        return whole;
+    if (s->uneven == UNEVEN_PAD)
+        return whole + (rest > 0);
+    return whole + (s->index < rest);
+}
+
+static void shard_map(const void *state, int64_t n, stk__position *position)
+{
+    const shard_state *s = state;
+    position->index = position->index * s->count + s->index;
+    if (s->uneven == UNEVEN_PAD && n != STK__ENDLESS && position->index >= n)
+        position->index %= n; /* the first ones once more, so that all ranks have as many */
+}
+
+static stk__pass shard_pass(const void *state, int64_t seen)
+{
+    const shard_state *s = state;
+    return seen % s->count == s->index ? STK__PASS_KEEP : STK__PASS_DROP;
+}
+
+static void shard_set(void *state, int64_t count, int64_t index)
+{
+    shard_state *s = state;
+    s->count = count;
+    s->index = index;
+}
+
+static void shard_get(const void *state, int64_t *out_count, int64_t *out_index)
+{
+    const shard_state *s = state;
+    *out_count = s->count;
+    *out_index = s->index;
+}
+
+static const stk__order shard_order = {
+    .kind = STK__ORDER_SELECT,
+    .length = shard_length,
+    .map = shard_map,
+    .pass = shard_pass,
+    .set_shard = shard_set,
+    .get_shard = shard_get,
+};
+
+static const char *const uneven_choices[] = {"keep", "pad", "drop", NULL};
+
+static const stk_option shard_options[] = {
+    STK_INT(shard_state, count, 0, 0, 1 << 24, "number of parts; 0: as many as there are ranks"),
+    STK_INT(shard_state, index, 0, 0, 1 << 24, "which part; without count: this process's rank"),
+    STK_ENUM(shard_state, uneven, UNEVEN_KEEP, uneven_choices,
+             "when parts differ by one: keep them so, pad with the first samples, or drop the rest"),
+    STK_OPTION_END,
+};
+
+const stk_op stk__op_shard = {
+    .abi = STK_OP_ABI,
+    .name = "shard",
+    .group = "order",
+    .since = "0.1",
+    .summary = "Keep every n-th sample, so that ranks share the work; put it after shuffle.",
+    .example = "range(100) | shuffle(seed=1) | shard(count=4, index=0) | batch(5)",
+    .options = shard_options,
+    .state_size = sizeof(shard_state),
+    .role = STK_ROLE_ORDER,
+    .open = shard_open,
+    .order = &shard_order,
+};

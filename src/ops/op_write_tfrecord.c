@@ -1,0 +1,250 @@
+/* write_tfrecord: write samples as TFRecord files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "engine/op.h"
+#include "formats/example.h"
+#include "formats/tfrecord.h"
+#include "kernels/convert.h"
+
+typedef struct {
+    const char *name;
+    int id;
+    stk_dtype dtype;
+} column;
+
+typedef struct {
+    const char *path;
+    int64_t shards;
+    int64_t compression, level;
+    column *columns;
+    int column_count;
+    bool raw; /* the samples are records already */
+    int out;
+    stk__tfrecord_writer **writers;
+    int64_t rows;
+} write_state;
+
+typedef struct {
+    stk__example_writer writer;
+    stk__text text;
+    stk__text numbers; /* a converted column */
+} write_worker;
+
+/* "part-%05d-of-%05d": the number of the shard, then the number of shards. Returns false on anything else after a '%'. */
+static bool format_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards, int *out_numbers)
+{
+    *out_numbers = 0;
+    for (const char *p = pattern; *p; p++) {
+        if (*p != '%') {
+            stk__text_putc(t, *p);
+            continue;
+        }
+        p++;
+        if (*p == '%') {
+            stk__text_putc(t, '%');
+            continue;
+        }
+        int width = 0;
+        for (; *p >= '0' && *p <= '9' && width < 100; p++)
+            width = width * 10 + (*p - '0');
+        if (*p != 'd' || width > 20)
+            return false;
+        stk__text_printf(t, "%0*lld", width, (long long)(*out_numbers ? shards : shard));
+        ++*out_numbers;
+    }
+    return *out_numbers <= 2;
+}
+
+static stk_status check_path(const stk_host *host, const write_state *s, stk_error *err)
+{
+    stk__text t = STK__TEXT_INIT;
+    int numbers;
+    const bool ok = format_path(&t, s->path, 0, s->shards, &numbers);
+    stk__text_clear(&t);
+    if (!ok)
+        return host->fail(err, STK_INVALID, "path '%s' must have %%d or %%05d for the number of the shard", s->path);
+    if (s->shards > 1 && numbers == 0)
+        return host->fail(err, STK_INVALID, "path '%s' needs %%05d for the numbers of %lld shards", s->path,
+                          (long long)s->shards);
+    return STK_OK;
+}
+
+static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
+{
+    write_state *s = state;
+    STK_TRY(check_path(host, s, err));
+    const int count = host->plan_field_count(plan);
+    s->columns = stk__calloc((size_t)count, sizeof *s->columns);
+    if (!s->columns)
+        return stk__nomem((size_t)count * sizeof *s->columns, err);
+    for (int i = 0; i < count; i++) {
+        stk_field field;
+        column *c = &s->columns[i];
+        host->plan_field(plan, i, &field);
+        STK_TRY(host->plan_read(plan, field.name, &c->id, &field, err));
+        c->dtype = field.dtype;
+        c->name = field.name;
+        s->column_count++;
+        s->raw = count == 1 && field.dtype == STK_BYTES && field.ndim == 0 && strcmp(field.name, "record") == 0;
+    }
+    if (s->raw)
+        return STK_OK;
+    for (int i = count - 1; i >= 0; i--) {
+        const column *c = &s->columns[i];
+        STK_TRY(host->plan_remove(plan, c->name, err));
+    }
+    const stk_field record = {.name = "record", .dtype = STK_BYTES};
+    return host->plan_write(plan, &record, &s->out, err);
+}
+
+static stk_status write_open(const stk_call *call, stk_error *err)
+{
+    write_state *s = call->state;
+    s->writers = stk__calloc((size_t)s->shards, sizeof(stk__tfrecord_writer *));
+    if (!s->writers)
+        return stk__nomem((size_t)s->shards * sizeof(stk__tfrecord_writer *), err);
+    for (int64_t i = 0; i < s->shards; i++) {
+        stk__text path = STK__TEXT_INIT;
+        int numbers;
+        format_path(&path, s->path, i, s->shards, &numbers);
+        stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
+        if (status == STK_OK)
+            status = stk__tfrecord_writer_open(path.data, (stk__compression)s->compression, (int)s->level, &s->writers[i], err);
+        stk__text_clear(&path);
+        STK_TRY(status);
+    }
+    return STK_OK;
+}
+
+static void write_close(void *state)
+{
+    write_state *s = state;
+    for (int64_t i = 0; s->writers && i < s->shards; i++)
+        if (s->writers[i])
+            stk__tfrecord_writer_abort(s->writers[i]);
+    stk__free(s->writers);
+    stk__free(s->columns);
+}
+
+static stk_status write_worker_open(const stk_call *call, void **out_worker, stk_error *err)
+{
+    *out_worker = stk__calloc(1, sizeof(write_worker));
+    return *out_worker ? STK_OK : stk__nomem(sizeof(write_worker), err);
+}
+
+static void write_worker_close(const stk_call *call)
+{
+    write_worker *w = call->worker;
+    stk__example_writer_clear(&w->writer);
+    stk__text_clear(&w->text);
+    stk__text_clear(&w->numbers);
+    stk__free(w);
+}
+
+/* The values in one of the two number types that records hold. */
+static const void *as_type(write_worker *w, const column *c, const stk_value *value, stk_dtype to)
+{
+    if (c->dtype == to)
+        return value->data;
+    stk__text_reset(&w->numbers);
+    const size_t bytes = (size_t)value->elements * stk_dtype_size(to);
+    if (!stk__grow((void **)&w->numbers.data, &w->numbers.capacity, bytes + 1, 1))
+        return NULL;
+    stk__convert(w->numbers.data, to, value->data, c->dtype, (size_t)value->elements);
+    return w->numbers.data;
+}
+
+static bool is_real(stk_dtype dtype)
+{
+    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
+}
+
+static stk_status encode(write_worker *w, const column *c, const stk_value *value, stk_error *err)
+{
+    if (c->dtype == STK_BYTES) {
+        stk__example_add_bytes(&w->writer, c->name, value->data, value->elements);
+        return STK_OK;
+    }
+    const void *data = as_type(w, c, value, is_real(c->dtype) ? STK_FLOAT32 : STK_INT64);
+    if (!data)
+        return stk__nomem((size_t)value->elements * 8, err);
+    if (is_real(c->dtype))
+        stk__example_add_floats(&w->writer, c->name, data, value->elements);
+    else
+        stk__example_add_ints(&w->writer, c->name, data, value->elements);
+    return STK_OK;
+}
+
+/* Encoding is done by the workers; writing, in order, by consume. */
+static stk_status write_process(const stk_call *call, stk_sample *sample, stk_error *err)
+{
+    const write_state *s = call->state;
+    write_worker *w = call->worker;
+    if (s->raw)
+        return STK_OK;
+    stk__example_begin(&w->writer);
+    for (int i = 0; i < s->column_count; i++)
+        STK_TRY(encode(w, &s->columns[i], &sample->values[s->columns[i].id], err));
+    stk__text_reset(&w->text);
+    STK_TRY(stk__example_end(&w->writer, &w->text, err));
+    void *out = stk_bytes_block(call, s->out, w->text.length, err);
+    if (!out)
+        return err->status;
+    if (w->text.length)
+        memcpy(out, w->text.data, w->text.length);
+    stk_set_bytes(call, sample, s->out, out, (int64_t)w->text.length, true);
+    return STK_OK;
+}
+
+static stk_status write_consume(const stk_call *call, const stk_batch *batch, stk_error *err)
+{
+    write_state *s = call->state;
+    const stk_bytes *records = batch->columns[0].data;
+    for (int64_t i = 0; i < batch->rows; i++, s->rows++)
+        STK_TRY(stk__tfrecord_writer_add(s->writers[s->rows % s->shards], records[i].data, (size_t)records[i].size, err));
+    return STK_OK;
+}
+
+static stk_status write_finish(const stk_call *call, stk_error *err)
+{
+    write_state *s = call->state;
+    for (int64_t i = 0; i < s->shards; i++) {
+        stk__tfrecord_writer *w = s->writers[i];
+        s->writers[i] = NULL;
+        STK_TRY(stk__tfrecord_writer_commit(w, err));
+    }
+    return STK_OK;
+}
+
+static const char *const compression_choices[] = {"none", "gzip", "zlib", NULL};
+
+static const stk_option write_options[] = {
+    STK_STRING_REQUIRED(write_state, path, "where to; %05d stands for the number of the shard, a second one for how many"),
+    STK_INT(write_state, shards, 1, 1, 65536, "files; sample i goes into file i modulo shards"),
+    STK_ENUM(write_state, compression, STK__PLAIN, compression_choices, "of the files"),
+    STK_INT(write_state, level, 6, 1, 9, "of the compression: 1 fast, 9 small"),
+    STK_OPTION_END,
+};
+
+const stk_op stk__op_write_tfrecord = {
+    .abi = STK_OP_ABI,
+    .name = "write_tfrecord",
+    .group = "sink",
+    .since = "0.1",
+    .summary = "Write samples as TFRecord files: tf.train.Examples, or records as they are; whole or not at all.",
+    .example = "range(100) | write_tfrecord(\"out/part-%05d\", shards=4)",
+    .options = write_options,
+    .state_size = sizeof(write_state),
+    .role = STK_ROLE_SINK,
+    .schema = write_schema,
+    .open = write_open,
+    .close = write_close,
+    .worker_open = write_worker_open,
+    .worker_close = write_worker_close,
+    .process = write_process,
+    .consume = write_consume,
+    .finish = write_finish,
+};

@@ -1,0 +1,52 @@
+/* What `tfrecord` and `text` share: files of records, read by number or as streams. */
+#ifndef STK_OPS_RECORD_SOURCE_H
+#define STK_OPS_RECORD_SOURCE_H
+
+#include "engine/op.h"
+#include "formats/records.h"
+
+/* One file of a stream that is being read. */
+typedef struct stk__source_lane {
+    stk__record_stream *stream;
+    int64_t file, record;
+} stk__source_lane;
+
+typedef struct stk__record_source {
+    /* set by the op */
+    stk__framing framing;
+    bool verify;
+    int field; /* the bytes field that it makes */
+
+    stk__paths paths;
+    stk_error *lost; /* files that cannot be read at all */
+    size_t lost_count, lost_capacity;
+    stk__records *records; /* NULL: a stream */
+    int64_t *only; /* numbers of the records to visit; NULL: all */
+    int64_t only_count;
+
+    /* streams; one thread at a time */
+    stk__source_lane *lanes;
+    int64_t lane_count, cycle, block, lane_at, block_at, next_file;
+    int64_t stream_bytes;
+} stk__record_source;
+
+/* Expands the patterns and indexes the files. `only_path`: a quarantine list that names the records to visit, or NULL. */
+stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
+                            stk_error *err);
+void stk__source_close(stk__record_source *s);
+
+/* The callbacks of a source; each finds its stk__record_source at the start of the op's state. */
+stk_status stk__source_worker_open(const stk_call *call, void **out_worker, stk_error *err);
+void stk__source_worker_close(const stk_call *call);
+int64_t stk__source_count(const stk_call *call);
+stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err);
+stk_status stk__source_process(const stk_call *call, stk_sample *sample, stk_error *err);
+stk_status stk__source_rewind(const stk_call *call, stk_error *err);
+stk_status stk__source_pull(const stk_call *call, stk_sample *sample, stk_error *err);
+int64_t stk__source_group_count(const stk_call *call);
+int64_t stk__source_group_first(const stk_call *call, int64_t group);
+void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t block);
+uint64_t stk__source_fingerprint(const stk_call *call);
+bool stk__source_damage(const stk_call *call, size_t i, stk_error *out);
+
+#endif

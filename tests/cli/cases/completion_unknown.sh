@@ -1,0 +1,1 @@
+"$STOKER" completion tcsh

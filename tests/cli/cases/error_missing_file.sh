@@ -1,0 +1,1 @@
+"$STOKER" run -e 'tfrecord("nowhere/a.tfrecord") | batch(4)'

@@ -1,0 +1,1 @@
+"$STOKER" run -e 'range(10) | batch("four")'

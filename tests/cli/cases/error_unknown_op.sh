@@ -1,0 +1,3 @@
+"$STOKER" run -e 'range(10)
+| shufle(seed=1)
+| batch(4)'

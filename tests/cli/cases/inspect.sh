@@ -1,0 +1,2 @@
+cd "$TESTDATA/tf"
+"$STOKER" inspect --verify '*.tfrecord' example.tfrecord.gz example.tfrecord.zlib

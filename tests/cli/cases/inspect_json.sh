@@ -1,0 +1,2 @@
+cd "$TESTDATA/tf"
+"$STOKER" inspect --json sequence.tfrecord

@@ -1,0 +1,1 @@
+"$STOKER" inspect - <"$TESTDATA/tf/example.tfrecord.gz" | head -3

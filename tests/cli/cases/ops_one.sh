@@ -1,0 +1,4 @@
+for op in range shuffle batch; do
+    "$STOKER" ops $op
+    echo ----
+done

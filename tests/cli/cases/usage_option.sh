@@ -1,0 +1,1 @@
+"$STOKER" run --treads 2 -e 'range(10)'

@@ -1,0 +1,450 @@
+/* The recorder: what reaches the file (read as Chrome text), what is counted as lost, memory, errors, threads. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include <stoker/trace.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "trace/recorder.h"
+
+static char folder[] = "/tmp/stoker-recorder-XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static stk_recorder *start(const char *name, size_t memory)
+{
+    stk_recorder *r = NULL;
+    stk_error err = {0};
+    const stk_recorder_options options = {sizeof options, memory, "test"};
+    if (stk_recorder_open(in_folder(name), &options, &r, &err) != STK_OK)
+        fail_msg("%s", err.message);
+    return r;
+}
+
+static stk_recorder_stats stop(stk_recorder *r)
+{
+    stk_recorder_stats stats;
+    stk_error err = {0};
+    if (stk_recorder_close(r, &stats, &err) != STK_OK)
+        fail_msg("%s", err.message);
+    return stats;
+}
+
+static char *read_text(const char *name)
+{
+    char *text = NULL;
+    size_t size;
+    assert_int_equal(stk__read_file(in_folder(name), 1 << 30, &text, &size, NULL), STK_OK);
+    return text;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what))
+        n++;
+    return n;
+}
+
+/* Reads `"key":NUMBER` of the totals line that holds `what`; -1 when there is none. */
+static long long total_of(const char *text, const char *what, const char *key)
+{
+    for (const char *line = text; (line = strstr(line, "\"stoker_total\"")); line++) {
+        char copy[1024], pattern[64];
+        snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\n"), line);
+        snprintf(pattern, sizeof pattern, "\"%s\":", key);
+        const char *value = strstr(copy, pattern);
+        if (strstr(copy, what) && value)
+            return strtoll(value + strlen(pattern), NULL, 10);
+    }
+    return -1;
+}
+
+static void recorder_null_is_a_no_op(void **state)
+{
+    stk_recorder_stats stats = {1, 2, 3};
+    stk_step(NULL, 1);
+    stk_step_end(NULL);
+    stk_span_begin(NULL, "x");
+    stk_span_end(NULL);
+    stk_counter(NULL, "x", 1);
+    assert_null(stk__recorder_track(NULL, "x"));
+    assert_int_equal(stk__recorder_name(NULL, "x", "y"), 0);
+    stk__track_slice(NULL, 1, 0, 1, NULL);
+    stk__track_counter(NULL, 1, 0, 1);
+    assert_int_equal(stk_recorder_close(NULL, &stats, NULL), STK_OK);
+    assert_int_equal(stats.events_lost, 0);
+}
+
+static void recorder_refuses_unknown_endings(void **state)
+{
+    stk_recorder *r = (stk_recorder *)state;
+    stk_error err = {0};
+    assert_int_equal(stk_recorder_open(in_folder("x.txt"), NULL, &r, &err), STK_INVALID);
+    assert_non_null(strstr(err.message, "x.txt"));
+    assert_non_null(strstr(err.message, ".pftrace"));
+    assert_ptr_equal(r, state);
+    assert_int_equal(access(in_folder("x.txt"), F_OK), -1);
+}
+
+static void recorder_refuses_too_little_memory(void **state)
+{
+    stk_recorder *r;
+    stk_error err = {0};
+    const stk_recorder_options options = {sizeof options, 4096, NULL};
+    assert_int_equal(stk_recorder_open(in_folder("m.json"), &options, &r, &err), STK_INVALID);
+    assert_non_null(strstr(err.message, "4096"));
+}
+
+static void recorder_names_file_that_cannot_be_created(void **state)
+{
+    stk_recorder *r;
+    stk_error err = {0};
+    assert_int_equal(stk_recorder_open(in_folder("none/x.json"), NULL, &r, &err), STK_IO);
+    assert_string_equal(err.file, in_folder("none/x.json"));
+    assert_non_null(strstr(err.message, "No such file"));
+}
+
+static void recorder_writes_slices_counters_and_totals(void **state)
+{
+    stk_recorder *r = start("a.json", 0);
+    stk__track *track = stk__recorder_track(r, "worker 0");
+    const int32_t op = stk__recorder_name(r, "parse", "op"), arg = stk__recorder_name(r, "samples", "arg");
+    const int32_t depth = stk__recorder_name(r, "queue", "counter");
+    assert_int_equal(stk__recorder_name(r, "parse", "op"), op);
+    assert_int_not_equal(stk__recorder_name(r, "parse", "wait"), op);
+    stk__track_slice(track, op, 1001, 2502, &(stk__slice_args){{arg}, {-7}});
+    stk__track_slice(track, op, 3000, 2000, NULL); /* ends before it starts: shown with no duration */
+    stk__track_counter(track, depth, 5000, 2.5);
+    stk__track_counter(track, depth, 5001, (double)NAN);
+    const stk_recorder_stats stats = stop(r);
+    assert_int_equal(stats.events_written, 3);
+    assert_int_equal(stats.events_lost, 1);
+    char *text = read_text("a.json");
+    assert_int_equal(stats.bytes_written, strlen(text));
+    assert_non_null(strstr(text, "{\"ph\":\"X\",\"name\":\"parse\",\"cat\":\"op\",\"ts\":1.001,\"dur\":1.501,"));
+    assert_non_null(strstr(text, "\"args\":{\"samples\":-7}},\n"));
+    assert_non_null(strstr(text, "\"ts\":3.000,\"dur\":0.000,"));
+    assert_non_null(strstr(text, "\"name\":\"queue\",\"ts\":5.000,"));
+    assert_int_equal(total_of(text, "\"parse\"", "count"), 2);
+    assert_int_equal(total_of(text, "\"parse\"", "total_ns"), 1501);
+    assert_int_equal(total_of(text, "\"queue\"", "lost"), 1);
+    assert_string_equal(text + strlen(text) - 4, "\n]}\n");
+    stk__free(text);
+}
+
+static void recorder_gzip_holds_the_same_text(void **state)
+{
+    stk_recorder *r = start("z.json.gz", 0);
+    stk__track *track = stk__recorder_track(r, "worker 0");
+    const int32_t op = stk__recorder_name(r, "parse", "op");
+    for (int i = 0; i < 5000; i++)
+        stk__track_slice(track, op, 1000 * i, 1000 * i + 10, NULL);
+    const stk_recorder_stats stats = stop(r);
+    struct stat st;
+    assert_int_equal(stat(in_folder("z.json.gz"), &st), 0);
+    assert_int_equal(stats.bytes_written, st.st_size);
+    const size_t room = 4 << 20;
+    char *text = calloc(1, room);
+    gzFile file = gzopen(in_folder("z.json.gz"), "rb");
+    const int size = gzread(file, text, (unsigned)room - 1);
+    assert_int_equal(gzclose(file), Z_OK);
+    assert_in_range(size, 1, room - 1);
+    assert_int_equal(count_of(text, "\"ph\":\"X\""), 5000);
+    assert_string_equal(text + size - 4, "\n]}\n");
+    free(text);
+}
+
+static void recorder_escapes_names(void **state)
+{
+    stk_recorder *r = start("e.json", 0);
+    stk_span_begin(r, "a\"b\\c\nd\xff");
+    stk_span_end(r);
+    stop(r);
+    char *text = read_text("e.json");
+    assert_non_null(strstr(text, "\"name\":\"a\\\"b\\\\c\\\\x0ad\\\\xff\""));
+    stk__free(text);
+}
+
+static void recorder_loses_events_only_when_the_ring_is_full_and_counts_them(void **state)
+{
+    stk_recorder *r = start("l.json", 1 << 20);
+    stk__track *track = stk__recorder_track(r, "worker 0");
+    const int32_t op = stk__recorder_name(r, "parse", "op");
+    const int n = 200000;
+    for (int i = 0; i < n; i++)
+        stk__track_slice(track, op, 100 * i, 100 * i + 30, NULL);
+    assert_in_range(stk__recorder_memory(r), 1, 1 << 20);
+    const stk_recorder_stats stats = stop(r);
+    assert_int_equal(stats.events_written + stats.events_lost, n);
+    char *text = read_text("l.json");
+    assert_int_equal(count_of(text, "\"ph\":\"X\""), stats.events_written);
+    assert_int_equal(total_of(text, "\"parse\"", "count"), n);
+    assert_int_equal(total_of(text, "\"parse\"", "total_ns"), 30LL * n);
+    assert_int_equal(total_of(text, "\"parse\"", "lost"), stats.events_lost);
+    stk__free(text);
+}
+
+static void recorder_memory_stays_under_its_cap_whatever_is_asked(void **state)
+{
+    static const size_t caps[] = {1 << 20, 3 << 20, 16 << 20};
+    for (size_t c = 0; c < sizeof caps / sizeof caps[0]; c++) {
+        stk_recorder *r = start("cap.json.gz", caps[c]);
+        size_t tracks = 0;
+        char name[300];
+        for (int i = 0; i < 300; i++)
+            tracks += stk__recorder_track(r, "t") != NULL;
+        for (int i = 0; i < 5000; i++) {
+            snprintf(name, sizeof name, "%0*d", 200, i);
+            stk__recorder_name(r, name, "op");
+        }
+        assert_in_range(stk__recorder_memory(r), caps[c] / 2, caps[c]);
+        assert_in_range(tracks, c ? 32 : 8, 256);
+        stop(r);
+    }
+}
+
+static void recorder_names_beyond_the_table_share_one(void **state)
+{
+    stk_recorder *r = start("n.json", 1 << 20);
+    stk__track *track = stk__recorder_track(r, "t");
+    char name[32];
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        const int32_t id = stk__recorder_name(r, name, "op");
+        assert_true(id > 0);
+        stk__track_slice(track, id, i * 10, i * 10 + 5, NULL);
+    }
+    stk__track_slice(track, -5, 5000, 5001, NULL);
+    stk__track_slice(track, 1 << 30, 5002, 5003, &(stk__slice_args){{1 << 30}, {1}});
+    const stk_recorder_stats stats = stop(r);
+    assert_int_equal(stats.events_written, 202);
+    char *text = read_text("n.json");
+    assert_int_equal(count_of(text, "\"ph\":\"X\""), 202);
+    assert_in_range(count_of(text, "\"ph\":\"X\",\"name\":\"(other)\""), 100, 201);
+    stk__free(text);
+}
+
+static void recorder_spans_deeper_than_64_are_counted_as_lost(void **state)
+{
+    stk_recorder *r = start("d.json", 0);
+    for (int i = 0; i < 70; i++)
+        stk_span_begin(r, i < 64 ? "in" : "deep");
+    for (int i = 0; i < 75; i++) /* more ends than begins do no harm */
+        stk_span_end(r);
+    const stk_recorder_stats stats = stop(r);
+    assert_int_equal(stats.events_written, 64);
+    assert_int_equal(stats.events_lost, 6);
+    char *text = read_text("d.json");
+    assert_int_equal(total_of(text, "\"deep\"", "lost"), 6);
+    assert_int_equal(total_of(text, "\"in\"", "lost"), 0);
+    stk__free(text);
+}
+
+static void recorder_close_ends_open_spans_and_steps(void **state)
+{
+    stk_recorder *r = start("o.json", 0);
+    stk_step(r, 41);
+    stk_step(r, 42);
+    stk_span_begin(r, "outer");
+    stk_span_begin(r, "inner");
+    assert_int_equal(stop(r).events_written, 4);
+    char *text = read_text("o.json");
+    assert_non_null(strstr(text, "\"args\":{\"step\":41}"));
+    assert_non_null(strstr(text, "\"args\":{\"step\":42}"));
+    assert_int_equal(count_of(text, "\"cat\":\"step\""), 2);
+    assert_int_equal(count_of(text, "\"cat\":\"span\""), 2);
+    assert_int_equal(count_of(text, "\"args\":{\"name\":\"steps\"}"), 1);
+    stk__free(text);
+}
+
+static void recorder_reads_a_reused_name_buffer_again(void **state)
+{
+    stk_recorder *r = start("p.json", 0);
+    char name[32];
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "name%d", i % 3);
+        stk_span_begin(r, name);
+        stk_span_end(r);
+    }
+    stop(r);
+    char *text = read_text("p.json");
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "\"name%d\"", i);
+        assert_int_equal(total_of(text, name, "count"), 2);
+    }
+    stk__free(text);
+}
+
+/* The thread's memory of its track must not outlive the recorder, even at the same address. */
+static void recorder_opened_after_another_closed_gets_its_own_tracks(void **state)
+{
+    for (int i = 0; i < 10; i++) {
+        stk_recorder *r = start("g.json", 1 << 20), *other = start("h.json", 1 << 20);
+        stk_span_begin(r, "left");
+        stk_span_begin(other, "right");
+        stk_span_end(other);
+        stk_counter(other, "load", 1);
+        stk_span_end(r);
+        assert_int_equal(stop(r).events_written, 1);
+        assert_int_equal(stop(other).events_written, 2);
+        char *text = read_text("g.json");
+        assert_int_equal(count_of(text, "\"left\""), 2); /* the slice and its total */
+        assert_int_equal(count_of(text, "\"right\""), 0);
+        stk__free(text);
+    }
+}
+
+static void recorder_full_disk_is_reported_at_close_with_the_file(void **state)
+{
+    static const char *const names[] = {"full.pftrace", "full.json", "full.json.gz"};
+    for (int i = 0; i < 3; i++) {
+        stk_error err = {0};
+        stk_recorder_stats stats;
+        assert_int_equal(symlink("/dev/full", in_folder(names[i])), 0);
+        stk_recorder *r = start(names[i], 0);
+        for (int k = 0; k < 10000; k++) {
+            stk_span_begin(r, "x");
+            stk_span_end(r);
+        }
+        assert_int_equal(stk_recorder_close(r, &stats, &err), STK_IO);
+        assert_string_equal(err.file, in_folder(names[i]));
+        assert_non_null(strstr(err.message, "No space left"));
+        assert_int_equal(stats.bytes_written, 0);
+        assert_int_equal(stats.events_written, 0);
+        assert_int_equal(stats.events_lost, 10000);
+    }
+}
+
+static void recorder_open_survives_every_failed_allocation(void **state)
+{
+    stk_recorder *r = NULL;
+    int failures = 0;
+    for (uint64_t n = 1; n < 60; n++) {
+        stk_error err = {0};
+        stk__alloc_fail_at(n, false);
+        const stk_status status = stk_recorder_open(in_folder("f.json.gz"), NULL, &r, &err);
+        if (status == STK_OK) {
+            stk__track_slice(stk__recorder_track(r, "t"), stk__recorder_name(r, "y", "op"), 1, 2, NULL);
+            stk_span_begin(r, "x");
+            stk_span_end(r);
+            stk_step(r, 1);
+        } else {
+            assert_int_equal(status, STK_NOMEM);
+            assert_null(r);
+            failures++;
+        }
+        stk__alloc_fail_at(0, false);
+        if (status == STK_OK)
+            stop(r);
+        r = NULL;
+    }
+    assert_in_range(failures, 8, 60);
+}
+
+enum { THREADS = 8, PER_THREAD = 20000 };
+
+typedef struct worker {
+    stk_recorder *recorder;
+    int number;
+} worker;
+
+static void *work(void *argument)
+{
+    const worker *w = argument;
+    char name[32];
+    snprintf(name, sizeof name, "worker %d", w->number);
+    stk__track *track = stk__recorder_track(w->recorder, name);
+    for (int i = 0; i < PER_THREAD; i++) {
+        const int64_t now = stk__now_ns();
+        stk__track_slice(track, stk__recorder_name(w->recorder, i % 2 ? "odd" : "even", "op"), now, now, NULL);
+        if (i % 100 == 0) {
+            stk_step(w->recorder, i);
+            stk_span_begin(w->recorder, "span");
+            stk_counter(w->recorder, "load", i);
+            stk_span_end(w->recorder);
+        }
+    }
+    stk_step_end(w->recorder);
+    return NULL;
+}
+
+static void recorder_takes_events_from_eight_threads(void **state)
+{
+    static const char *const names[] = {"t.pftrace", "t.json"};
+    for (int k = 0; k < 2; k++) {
+        stk_recorder *r = start(names[k], 0);
+        pthread_t threads[THREADS];
+        worker workers[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            workers[i] = (worker){r, i};
+            assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        const stk_recorder_stats stats = stop(r);
+        assert_int_equal(stats.events_written + stats.events_lost, THREADS * (PER_THREAD + 3 * PER_THREAD / 100));
+    }
+    char *text = read_text("t.json");
+    long long count = 0;
+    for (const char *p = text; (p = strstr(p, "\"name\":\"odd\",\"count\":")); p++)
+        count += strtoll(p + 21, NULL, 10);
+    assert_int_equal(count, THREADS * PER_THREAD / 2);
+    stk__free(text);
+}
+
+static int make_folder(void **state)
+{
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorder_null_is_a_no_op),
+        cmocka_unit_test(recorder_refuses_unknown_endings),
+        cmocka_unit_test(recorder_refuses_too_little_memory),
+        cmocka_unit_test(recorder_names_file_that_cannot_be_created),
+        cmocka_unit_test(recorder_writes_slices_counters_and_totals),
+        cmocka_unit_test(recorder_gzip_holds_the_same_text),
+        cmocka_unit_test(recorder_escapes_names),
+        cmocka_unit_test(recorder_loses_events_only_when_the_ring_is_full_and_counts_them),
+        cmocka_unit_test(recorder_memory_stays_under_its_cap_whatever_is_asked),
+        cmocka_unit_test(recorder_names_beyond_the_table_share_one),
+        cmocka_unit_test(recorder_spans_deeper_than_64_are_counted_as_lost),
+        cmocka_unit_test(recorder_close_ends_open_spans_and_steps),
+        cmocka_unit_test(recorder_reads_a_reused_name_buffer_again),
+        cmocka_unit_test(recorder_opened_after_another_closed_gets_its_own_tracks),
+        cmocka_unit_test(recorder_full_disk_is_reported_at_close_with_the_file),
+        cmocka_unit_test(recorder_open_survives_every_failed_allocation),
+        cmocka_unit_test(recorder_takes_events_from_eight_threads),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
