@@ -123,7 +123,8 @@ void cli_wrap(stk__text *out, const char *text, size_t column, size_t indent);
 bool cli_out(const char *text, size_t size);
 /* Writes and frees. */
 bool cli_out_text(stk__text *text);
-/* Whether the reader of standard output went away, which is no reason to complain. */
+/* Whether writing has failed, and whether because the reader went away, which is no reason to complain. */
+bool cli_out_failed(void);
 bool cli_out_closed(void);
 /* Flushes; turns a failure to write into a message and an exit code, else returns `code`. */
 int cli_out_finish(int code);

@@ -231,20 +231,24 @@ static void put_group(stk__text *t, const stk_registry *registry, const char *gr
     }
 }
 
-/* Groups stand in the order in which data passes through them; those without a place of their own come in between. */
-static int group_rank(const char *group)
+/* Groups stand in the order in which data passes through them; those that are not known here come in between. */
+static const char *const group_order[] = {"source", "order", "samples", "fields", "", "batch", "cache", "sink"};
+
+static size_t group_rank(const char *group)
 {
-    static const char *const order[] = {"source", "order", "fields", "", "sink"};
-    for (size_t i = 0; i < STK_COUNT(order); i++) {
-        if (strcmp(order[i], group) == 0)
-            return (int)i;
+    size_t other = 0;
+    for (size_t i = 0; i < STK_COUNT(group_order); i++) {
+        if (strcmp(group_order[i], group) == 0)
+            return i;
+        if (!*group_order[i])
+            other = i;
     }
-    return 3;
+    return other;
 }
 
 static void put_table(stk__text *t, const stk_registry *registry)
 {
-    for (int rank = 0; rank <= group_rank("sink"); rank++) {
+    for (size_t rank = 0; rank < STK_COUNT(group_order); rank++) {
         for (size_t i = 0; i < stk_registry_count(registry); i++) {
             const char *group = group_of(stk_registry_op(registry, i));
             if (group_rank(group) == rank && !group_seen_before(registry, i))

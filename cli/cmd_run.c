@@ -1,4 +1,5 @@
 /* stoker run: runs a pipeline to its end and reports how it went. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -48,6 +49,19 @@ static stk_status run_print(void *arg, const char *text, size_t size, stk_error 
     return stk_error_set(err, STK_IO, "cannot write to standard output");
 }
 
+/* Better now than after an hour. */
+static int check_checkpoint_place(const char *path)
+{
+    char directory[4096] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        snprintf(directory, sizeof directory, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (access(directory, W_OK) == 0)
+        return CLI_OK;
+    cli_say("stoker: %s: cannot write checkpoints in '%s': %s", path, directory, strerror(errno));
+    return CLI_FAILED;
+}
+
 static int run_configure(run *r, const cli_arguments *arguments)
 {
     const run_options *o = r->options;
@@ -56,6 +70,10 @@ static int run_configure(run *r, const cli_arguments *arguments)
         return code;
     if (o->checkpoint_every > 0 && !o->checkpoint)
         return cli_usage_error(&cli_command_run, "--checkpoint-every wants --checkpoint FILE as well");
+    if (o->checkpoint)
+        code = check_checkpoint_place(o->checkpoint);
+    if (code != CLI_OK)
+        return code;
     code = cli_setup_open(&r->setup, &cli_command_run, &o->pipeline, arguments, o->quiet, &r->config);
     if (code != CLI_OK)
         return code;
@@ -118,6 +136,7 @@ static stk_status take_batch(run *r, const stk_batch *batch)
         stk_step_end(r->recorder);
     }
     r->batches_taken++;
+    atomic_store(&r->next_index, batch->index + 1);
     return STK_OK;
 }
 
@@ -163,16 +182,15 @@ static stk_status run_close_outputs(run *r)
 {
     if (r->end == RUN_COMPLETE || r->end == RUN_STEPS_DONE)
         STK_TRY(stk_pipeline_finish(r->pipeline, &r->err));
-    if (r->options->checkpoint && r->saved_batches != r->batches_taken) {
-        const stk_error before = r->err;
-        const stk_status status = save_checkpoint(r);
-        if (status != STK_OK && r->end == RUN_FAILED) {
-            cli_say_error(&r->err, r->setup.text, r->setup.text_name);
-            r->err = before;
-            return STK_OK;
-        }
+    if (!r->options->checkpoint || r->saved_batches == r->batches_taken)
+        return STK_OK;
+    const stk_error before = r->err;
+    const stk_status status = save_checkpoint(r);
+    if (r->end != RUN_FAILED)
         return status;
-    }
+    if (status != STK_OK)
+        cli_say_error(&r->err, NULL, NULL);
+    r->err = before; /* the first failure is the one that counts */
     return STK_OK;
 }
 
@@ -258,7 +276,7 @@ static int run_run(const void *options, const cli_arguments *arguments)
         run_loop(&r);
         close_pipeline(&r);
         print_results(&r);
-        if (r.end == RUN_FAILED)
+        if (r.end == RUN_FAILED && !cli_out_failed()) /* else the end of the program tells */
             cli_say_error(&r.err, r.setup.text, r.setup.text_name);
         if (!r.options->quiet && r.end != RUN_OUTPUT_CLOSED)
             cli_run_summary(&r);

@@ -207,6 +207,14 @@ static int only_kind(const inspect_feature *x)
     return kind;
 }
 
+/* Not: several kinds of values, steps of different sizes, a name that cannot be written. */
+static bool can_parse(const inspect_feature *x)
+{
+    if (x->sequence && x->min_values != x->max_values)
+        return false;
+    return only_kind(x) != STK__FEATURE_NONE && !memchr(x->name, 0, x->name_size);
+}
+
 static bool always_same_count(const inspect_features *f, const inspect_feature *x)
 {
     return x->present == f->records && x->min_values == x->max_values && !x->kinds[STK__FEATURE_NONE];
@@ -228,9 +236,7 @@ static void put_field(stk__text *t, const inspect_features *f, const inspect_fea
                       bool same_name)
 {
     stk__text_printf(t, "%s=%s", name, cli_feature_kind_name(kind));
-    if (x->sequence)
-        stk__text_puts(t, x->min_values == x->max_values && x->min_values == 1 ? "[]" : "[?,?]");
-    else if (!always_same_count(f, x))
+    if (!x->sequence && !always_same_count(f, x)) /* of a sequence, the type tells one step */
         stk__text_puts(t, "[]");
     else if (x->min_values != 1)
         stk__text_printf(t, "[%" PRId64 "]", x->min_values);
@@ -248,6 +254,9 @@ static void put_field(stk__text *t, const inspect_features *f, const inspect_fea
 
 static bool name_taken(char *const *names, size_t count, const char *name)
 {
+    /* Options of parse itself; a field of such a name would be taken for one. */
+    if (strcmp(name, "record") == 0 || strcmp(name, "sequence") == 0 || strcmp(name, "fields") == 0)
+        return true;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(names[i], name) == 0)
             return true;
@@ -288,15 +297,13 @@ void cli_features_parse_call(const inspect_features *f, stk__text *out)
     char **names = stk__calloc(SUGGESTED_MAX, sizeof *names);
     size_t count = 0;
     for (size_t i = 0; names && i < f->count && count < SUGGESTED_MAX; i++) {
-        const int kind = only_kind(&f->items[i]);
+        const inspect_feature *x = &f->items[i];
         bool same;
-        char *name = kind && !memchr(f->items[i].name, 0, f->items[i].name_size)
-                         ? field_name(f, names, count, &f->items[i], &same)
-                         : NULL;
+        char *name = can_parse(x) ? field_name(f, names, count, x, &same) : NULL;
         if (!name)
             continue;
         stk__text_puts(out, count ? ", " : "parse(");
-        put_field(out, f, &f->items[i], kind, name, same);
+        put_field(out, f, x, only_kind(x), name, same);
         names[count++] = name;
     }
     if (count)

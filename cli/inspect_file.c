@@ -22,6 +22,7 @@ static void add_bad(inspect_file *file, const inspect_how *how, const inspect_ba
         file->bad[file->bad_kept++] = *bad;
 }
 
+/* A record's place in messages is where its header starts. */
 static void add_bad_error(inspect_file *file, const inspect_how *how, const stk_error *err, int64_t record,
                           int64_t offset, int64_t size)
 {
@@ -85,7 +86,7 @@ static stk_status read_record(int fd, inspect_file *file, const inspect_how *how
     if (place->size_bytes > record_max) {
         stk_error_set(&found, STK_UNSUPPORTED, "record has %lld bytes; records over 2 GiB are not checked",
                       (long long)place->size_bytes);
-        add_bad_error(file, how, &found, place->record, place->offset, place->size_bytes);
+        add_bad_error(file, how, &found, place->record, place->offset - STK__TFRECORD_HEADER, place->size_bytes);
         return STK_OK;
     }
     const size_t size = (size_t)place->size_bytes;
@@ -93,7 +94,7 @@ static stk_status read_record(int fd, inspect_file *file, const inspect_how *how
         return stk__nomem(size, err);
     STK_TRY(stk__pread_full(fd, b->data, size + STK__TFRECORD_FOOTER, place->offset, file->path, err));
     if (stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
-        add_bad_error(file, how, &found, place->record, place->offset, place->size_bytes);
+        add_bad_error(file, how, &found, place->record, place->offset - STK__TFRECORD_HEADER, place->size_bytes);
         return STK_OK;
     }
     file->checked++;

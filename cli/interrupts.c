@@ -26,6 +26,10 @@ void cli_interrupts_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* A limit on file sizes (ulimit -f) is told by the failing write, which names the file. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&ignore.sa_mask);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 bool cli_interrupted(void)

@@ -77,6 +77,11 @@ bool cli_out_text(stk__text *text)
     return ok;
 }
 
+bool cli_out_failed(void)
+{
+    return out_error != 0;
+}
+
 bool cli_out_closed(void)
 {
     return out_error == EPIPE;

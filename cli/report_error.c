@@ -6,7 +6,8 @@
 
 #include "base/banned.h"
 
-enum { SHOWN_BEFORE = 56, SHOWN_AFTER = 40 };
+/* Of a line that is longer than SHOWN_MAX, this much is shown on either side of the place. */
+enum { SHOWN_MAX = 100, SHOWN_BEFORE = 56, SHOWN_AFTER = 40 };
 
 /* Start and length of line `number` (from 1) of the text; false when there is none. */
 static bool find_line(const char *text, int number, const char **out, size_t *out_size)
@@ -59,11 +60,12 @@ static void say_place(const char *text, int line_number, int column)
 {
     const char *line;
     size_t size;
-    if (!find_line(text, line_number, &line, &size))
+    if (!find_line(text, line_number, &line, &size) || size == 0)
         return;
     const size_t at = byte_of_column(line, size, column);
-    size_t from = at > SHOWN_BEFORE ? at - SHOWN_BEFORE : 0;
-    size_t to = STK_MIN(size, at + SHOWN_AFTER);
+    const bool whole = size <= SHOWN_MAX;
+    size_t from = !whole && at > SHOWN_BEFORE ? at - SHOWN_BEFORE : 0;
+    size_t to = whole ? size : STK_MIN(size, at + SHOWN_AFTER);
     while (from > 0 && continues_character(line[from]))
         from--;
     while (to < size && continues_character(line[to]))
@@ -89,8 +91,6 @@ static const char *advice(const stk_error *err)
         return "--on-error skip leaves bad records out, --on-error quarantine=FILE lists them too";
     case STK_LIMIT:
         return "a higher --max-errors lets more of them pass";
-    case STK_BUDGET:
-        return "a higher --memory or a smaller batch gives more room";
     case STK_MISMATCH:
         return "use the pipeline, seed and files that the checkpoint was made with, or start anew without --resume";
     default:

@@ -3,6 +3,7 @@
 #define STK_CLI_RUN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "cli.h"
 
@@ -41,6 +42,7 @@ typedef struct run {
     int64_t end_ns;
     int64_t progress_ns;    /* when progress was last shown */
     int64_t batches_taken;  /* consumed in this run */
+    atomic_llong next_index; /* number of the next batch, which after a resume does not start at 0 */
     int64_t saved_batches;  /* batches_taken at the last checkpoint; -1: none was written */
     run_end end;
     stk_error err; /* of RUN_FAILED */

@@ -35,7 +35,7 @@ static void live_measure(live_state *live, const stk_stats *stats)
     live->wait_ns = stats->consumer_wait_ns;
 }
 
-static void live_draw(live_state *live, const stk_stats *stats)
+static void live_draw(live_state *live, const stk_stats *stats, int64_t batches)
 {
     char line[256];
     stk__text t;
@@ -43,7 +43,7 @@ static void live_draw(live_state *live, const stk_stats *stats)
     live_measure(live, stats);
     cli_text_count(&t, (int64_t)live->samples_per_s);
     stk__text_puts(&t, " samples/s  batch ");
-    cli_text_count(&t, stats->batches);
+    cli_text_count(&t, batches);
     if (stats->total_batches >= 0) {
         stk__text_puts(&t, " of ");
         cli_text_count(&t, stats->total_batches);
@@ -72,7 +72,7 @@ static void *live_main(void *arg)
             continue;
         stk_stats stats;
         stk_pipeline_stats(r->pipeline, &stats);
-        live_draw(&live, &stats);
+        live_draw(&live, &stats, atomic_load(&r->next_index));
     }
     pthread_mutex_unlock(&r->live.lock);
     return NULL;

@@ -214,6 +214,9 @@ typedef struct stk_host {
     void *(*scratch)(const stk_call *call, size_t size, stk_error *err);
     void (*random)(const stk_call *call, const stk_sample *sample, uint32_t block, uint32_t out[4]);
     void (*count_read)(const stk_call *call, int64_t bytes);
+    void (*waited)(const stk_call *call, const char *what, int64_t since_ns);
+    void *(*alloc)(const stk_call *call, size_t size, stk_error *err);
+    void (*free)(const stk_call *call, void *p, size_t size);
     stk_status (*print)(const stk_call *call, const char *text, size_t size, stk_error *err);
     stk_status (*fail)(stk_error *err, stk_status status, const char *format, ...) STK_PRINTF(3, 4);
 } stk_host;
@@ -269,14 +272,19 @@ typedef struct stk_op {
        END, in the end); any other failure ends the run. One thread at a time. The values live until the next pull. */
     stk_status (*rewind)(const stk_call *call, stk_error *err);
     stk_status (*pull)(const stk_call *call, stk_sample *sample, stk_error *err);
+    /* Optional, streams: does a piece of work that pull would have to do later (decompressing, say). Any number of threads,
+       also while pull runs. END: there is nothing to do now. Failures belong in pull. */
+    stk_status (*ahead)(const stk_call *call);
     /* Optional: files or other groups, in order. group_first(count) is the number of samples. Streams: cycle over groups. */
     int64_t (*group_count)(const stk_call *call);
     int64_t (*group_first)(const stk_call *call, int64_t group);
     void (*set_interleave)(const stk_call *call, int64_t cycle, int64_t block);
+    /* Optional: bytes that it holds for the whole run (an index, say); they count towards the budget. */
+    int64_t (*memory)(const stk_call *call);
     /* Optional: a number that changes when the data does; guards checkpoints and caches. */
     uint64_t (*fingerprint)(const stk_call *call);
     /* Optional: stretches of input that hold no readable record, found while indexing. False past the last. */
-    bool (*damage)(const stk_call *call, size_t i, stk_error *out);
+    bool (*damage)(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
 
     /* Sinks: batches in order, from one thread; finish after the last one, not after a failure. */
     stk_status (*consume)(const stk_call *call, const stk_batch *batch, stk_error *err);
@@ -316,6 +324,18 @@ static inline void stk_set_bytes(const stk_call *call, stk_sample *sample, int i
 static inline void *stk_scratch(const stk_call *call, size_t size, stk_error *err)
 {
     return call->host->scratch(call, size, err);
+}
+
+/* Memory for longer than one sample, from open to close; it counts towards the budget. NULL with err set when there is none
+   left. Any thread. Freeing NULL is fine. */
+static inline void *stk_budget_alloc(const stk_call *call, size_t size, stk_error *err)
+{
+    return call->host->alloc(call, size, err);
+}
+
+static inline void stk_budget_free(const stk_call *call, void *p, size_t size)
+{
+    call->host->free(call, p, size);
 }
 
 /* Whether anything later uses field `id`; ops need not make those that nothing uses. */

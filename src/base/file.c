@@ -168,11 +168,16 @@ stk_status stk__new_file_write(stk__new_file *f, const void *data, size_t size, 
     return STK_OK;
 }
 
+stk_status stk__new_file_sync(stk__new_file *f, stk_error *err)
+{
+    if (fflush(f->stream) || fsync(fileno(f->stream)))
+        return io_error(err, f->path, "cannot write");
+    return STK_OK;
+}
+
 stk_status stk__new_file_commit(stk__new_file *f, stk_error *err)
 {
-    stk_status status = STK_OK;
-    if (fflush(f->stream) || fsync(fileno(f->stream)))
-        status = io_error(err, f->path, "cannot write");
+    stk_status status = stk__new_file_sync(f, err);
     if (fclose(f->stream) && status == STK_OK)
         status = io_error(err, f->path, "cannot write");
     if (status == STK_OK && rename(f->temp, f->path))

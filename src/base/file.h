@@ -36,6 +36,8 @@ typedef struct stk__new_file {
 
 stk_status stk__new_file_open(stk__new_file *f, const char *path, stk_error *err);
 stk_status stk__new_file_write(stk__new_file *f, const void *data, size_t size, stk_error *err);
+/* Everything so far to the disk. */
+stk_status stk__new_file_sync(stk__new_file *f, stk_error *err);
 stk_status stk__new_file_commit(stk__new_file *f, stk_error *err);
 void stk__new_file_abort(stk__new_file *f);
 

@@ -46,12 +46,49 @@ static bool relay_passes(stk_pipeline *p, int k, int64_t epoch, bool *out_end)
     return pass == STK__PASS_KEEP;
 }
 
+/* Rows after which an endless repeat has gone over all samples; -1: not known, or the run has an end. */
+static int64_t rows_of_round(const stk_pipeline *p)
+{
+    const stk__chain *chain = &p->plan.chain;
+    int64_t n = p->plan.stream ? stk__feeder_source_count(p) : chain->source_count;
+    bool endless = false;
+    for (int i = 0; i < chain->batch_at && n >= 0; i++) {
+        const stk__chain_node *node = &chain->nodes[i];
+        const int64_t length = node->order->length(node->state, n);
+        int64_t count = 1, index = 0;
+        if (endless && node->order->get_shard)
+            node->order->get_shard(node->state, &count, &index);
+        endless = endless || length == STK__ENDLESS;
+        n = endless ? stk__position_scale(n, count, 0) : length;
+    }
+    for (int i = chain->batch_at; i < chain->count; i++)
+        endless = endless || chain->nodes[i].order->length(chain->nodes[i].state, 1) == STK__ENDLESS;
+    return endless ? n : -1;
+}
+
+/* An endless repeat of samples that all fall out would never end. */
+static stk_status check_barren(stk_pipeline *p, bool keep, stk_error *err)
+{
+    const int64_t patience = 100000; /* ops that draw random numbers may let a sample pass in a later round */
+    p->left_out = keep ? 0 : p->left_out + 1;
+    if (p->left_out % patience != patience - 1)
+        return STK_OK;
+    const int64_t round = rows_of_round(p);
+    if (round < 0 || p->left_out / 2 < round)
+        return STK_OK;
+    return stk_error_set(err, STK_INVALID,
+                         "the last %lld samples were all left out by filters or as bad records: repeat without end "
+                         "would never come to one that passes",
+                         (long long)p->left_out);
+}
+
 /* Whether the row goes into a batch, counting on the way. */
 static stk_status row_passes(stk_pipeline *p, stk__part *part, int64_t row, bool *out_keep, bool *out_end, stk_error *err)
 {
     const int32_t dropped_at = part->dropped_at[row];
     *out_keep = dropped_at == STK__ROW_KEPT;
     *out_end = false;
+    STK_TRY(check_barren(p, *out_keep, err));
     for (int k = 0; k < p->plan.relay_count && !*out_end; k++) {
         if (p->plan.relays[k].segment_at > dropped_at)
             break;
@@ -198,10 +235,10 @@ static stk_status assemble_part(stk_pipeline *p, stk__part *part, bool *out_end,
         }
         int64_t from, to;
         bool relay_end;
-        if (slab->batch.rows == 0)
-            slab->batch.epoch = part->row_epoch[row];
         STK_TRY(kept_run(p, part, row, limit, p->plan.batching.size - slab->batch.rows, &from, &to, &part->cursor,
                          &relay_end, err));
+        if (to > from && slab->batch.rows == 0)
+            slab->batch.epoch = part->row_epoch[from];
         if (to > from)
             STK_TRY(stk__slab_append(p, slab, part, from, to, err));
         if (slab->batch.rows == p->plan.batching.size)
@@ -263,5 +300,6 @@ void stk__assemble_locked(stk_pipeline *p, stk__worker *w)
         part->next = p->free_parts;
         p->free_parts = part;
     }
-    pthread_cond_broadcast(&p->ready);
+    if (p->ended)
+        pthread_cond_broadcast(&p->ready);
 }

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define CHUNK_BYTES ((size_t)256 * 1024)
+#define CHUNK_MOST ((size_t)256 * 1024)
 /* A new chunk is made this small first, so that little data takes little memory. */
 #define CHUNK_SMALL ((size_t)16 * 1024)
 
@@ -15,11 +15,13 @@ bool stk__budget_charge(stk__budget *budget, size_t size)
 {
     if (size > (size_t)budget->limit)
         return false;
-    const int64_t used = atomic_fetch_add(&budget->used, (int64_t)size) + (int64_t)size;
-    if (used > budget->limit) {
-        atomic_fetch_sub(&budget->used, (int64_t)size);
-        return false;
-    }
+    /* Never above the limit, not even for a moment: another thread's charge must not fail for one that is refused. */
+    int64_t used = atomic_load(&budget->used);
+    do {
+        if ((int64_t)size > budget->limit - used)
+            return false;
+    } while (!atomic_compare_exchange_weak(&budget->used, &used, used + (int64_t)size));
+    used += (int64_t)size;
     int64_t peak = atomic_load_explicit(&budget->peak, memory_order_relaxed);
     while (used > peak && !atomic_compare_exchange_weak(&budget->peak, &peak, used))
         ;
@@ -33,7 +35,8 @@ void stk__budget_return(stk__budget *budget, size_t size)
 
 bool stk__budget_has_room(const stk__budget *budget, size_t size)
 {
-    return size <= (size_t)budget->limit && atomic_load(&budget->used) + (int64_t)size <= budget->limit / 4 * 3;
+    const int64_t used = atomic_load(&budget->used) - atomic_load(&budget->spare);
+    return size <= (size_t)budget->limit && used + (int64_t)size <= budget->limit / 4 * 3;
 }
 
 stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err)
@@ -100,6 +103,7 @@ void stk__buffer_clear(stk__buffer *b, stk__budget *budget)
 
 struct stk__chunk_pool {
     stk__budget *budget;
+    size_t chunk_bytes; /* of the usual chunk; a small budget has smaller ones */
     pthread_mutex_t lock;
     stk__chunk *spare; /* guarded by lock */
 };
@@ -110,6 +114,7 @@ stk__chunk_pool *stk__chunk_pool_new(stk__budget *budget)
     if (!pool)
         return NULL;
     pool->budget = budget;
+    pool->chunk_bytes = STK_MAX(CHUNK_SMALL, STK_MIN((size_t)budget->limit / 64, CHUNK_MOST));
     pthread_mutex_init(&pool->lock, NULL);
     return pool;
 }
@@ -129,6 +134,7 @@ static bool drop_spare(stk__chunk_pool *pool)
     const bool any = chunk != NULL;
     while (chunk) {
         stk__chunk *next = chunk->next;
+        atomic_fetch_sub(&pool->budget->spare, (int64_t)chunk->capacity);
         chunk_destroy(pool, chunk);
         chunk = next;
     }
@@ -149,11 +155,13 @@ static stk__chunk *take_spare(stk__chunk_pool *pool, size_t want)
 {
     pthread_mutex_lock(&pool->lock);
     stk__chunk **link = &pool->spare;
-    while (*link && ((*link)->capacity < want || (*link)->capacity > STK_MAX(4 * want, CHUNK_BYTES)))
+    while (*link && ((*link)->capacity < want || (*link)->capacity > STK_MAX(4 * want, pool->chunk_bytes)))
         link = &(*link)->next;
     stk__chunk *chunk = *link;
-    if (chunk)
+    if (chunk) {
         *link = chunk->next;
+        atomic_fetch_sub(&pool->budget->spare, (int64_t)chunk->capacity);
+    }
     pthread_mutex_unlock(&pool->lock);
     return chunk;
 }
@@ -162,7 +170,7 @@ static stk__chunk *chunk_take(stk__chunk_pool *pool, size_t want, bool small, st
 {
     stk__chunk *chunk = take_spare(pool, want);
     if (!chunk) {
-        const size_t usual = small ? CHUNK_SMALL : CHUNK_BYTES;
+        const size_t usual = small ? CHUNK_SMALL : pool->chunk_bytes;
         /* Large sizes are rounded up to 1/8 of their power of two, so that they fit again next time. */
         size_t step = 1024;
         while (step * 8 < want)
@@ -194,6 +202,7 @@ void stk__chunk_unref(stk__chunk_pool *pool, stk__chunk *chunk)
     pthread_mutex_lock(&pool->lock);
     chunk->next = pool->spare;
     pool->spare = chunk;
+    atomic_fetch_add(&pool->budget->spare, (int64_t)chunk->capacity);
     pthread_mutex_unlock(&pool->lock);
 }
 

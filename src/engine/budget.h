@@ -12,6 +12,7 @@
 typedef struct stk__budget {
     int64_t limit; /* set before start, then const */
     _Atomic int64_t used, peak;
+    _Atomic int64_t spare; /* of what is used: given back as soon as anybody needs it */
 } stk__budget;
 
 /* False, charging nothing, when it would pass the limit. */

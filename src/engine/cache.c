@@ -80,16 +80,22 @@ static entry *find_entry(stk_pipeline *p, stk__cache *c, int64_t index, bool mak
         return NULL;
     entry *entries = atomic_load_explicit(&c->pages[page], memory_order_acquire);
     if (!entries && make) {
+        const size_t room = PAGE_ENTRIES * sizeof *entries;
         stk_error ignored;
         stk_error_clear(&ignored);
-        entry *fresh = stk__budget_alloc(&p->budget, PAGE_ENTRIES * sizeof *fresh, &ignored);
+        /* Pages count as well: small samples would else fill the budget with them. */
+        if (!stk__budget_has_room(&p->budget, room) || (!c->path && atomic_load(&c->bytes) + (int64_t)room > c->limit))
+            return NULL;
+        entry *fresh = stk__budget_alloc(&p->budget, room, &ignored);
         if (!fresh)
             return NULL;
-        memset((void *)fresh, 0, PAGE_ENTRIES * sizeof *fresh);
-        if (atomic_compare_exchange_strong(&c->pages[page], &entries, fresh))
+        memset((void *)fresh, 0, room);
+        if (atomic_compare_exchange_strong(&c->pages[page], &entries, fresh)) {
+            atomic_fetch_add(&c->bytes, (int64_t)room);
             entries = fresh;
-        else
-            stk__budget_free(&p->budget, (void *)fresh, PAGE_ENTRIES * sizeof *fresh);
+        } else {
+            stk__budget_free(&p->budget, (void *)fresh, room);
+        }
     }
     return entries ? &entries[index % PAGE_ENTRIES] : NULL;
 }
@@ -144,6 +150,21 @@ static uint64_t footer_check(const file_footer *f, const file_entry *entries)
                                 XXH3_64bits(f, offsetof(file_footer, check)));
 }
 
+/* Only an op before the cache can have dropped a sample, and none does where batches are counted in advance. */
+static bool dropped_fits(const stk_pipeline *p, int32_t dropped_at)
+{
+    return dropped_at == STK__ROW_KEPT || (!p->direct && dropped_at >= 0 && dropped_at < p->plan.cache_at);
+}
+
+static void forget_entries(stk__cache *c)
+{
+    for (size_t page = 0; page < PAGE_COUNT; page++) {
+        entry *entries = atomic_load(&c->pages[page]);
+        for (int i = 0; entries && i < PAGE_ENTRIES; i++)
+            atomic_store(&entries[i].stored, false);
+    }
+}
+
 /* Takes over the entries of a finished file; false when it does not fit. */
 static bool load_entries(stk_pipeline *p, stk__cache *c, int fd, int64_t size)
 {
@@ -159,7 +180,7 @@ static bool load_entries(stk_pipeline *p, stk__cache *c, int fd, int64_t size)
         const file_entry *from = &entries[i];
         entry *e = find_entry(p, c, from->index, true);
         ok = e && from->size >= 0 && from->offset >= 0 && from->size <= f.entries_at &&
-             from->offset <= f.entries_at - from->size;
+             from->offset <= f.entries_at - from->size && dropped_fits(p, from->dropped_at);
         if (!ok)
             break;
         e->index = from->index;
@@ -171,6 +192,8 @@ static bool load_entries(stk_pipeline *p, stk__cache *c, int fd, int64_t size)
     }
     if (ok)
         atomic_store(&c->stored, f.entry_count);
+    else
+        forget_entries(c);
     stk__free(entries);
     return ok;
 }
@@ -199,7 +222,7 @@ static stk_status open_existing(stk_pipeline *p, stk__cache *c, bool *out_usable
     close(fd);
     if (p->plan.config.log)
         p->plan.config.log(p->plan.config.log_arg, STK_LOG_INFO,
-                           "the cache file is of another pipeline or other data; it will be made anew");
+                           "the cache file is damaged, or of another pipeline or other data; it will be made anew");
     return STK_OK;
 }
 
@@ -375,9 +398,7 @@ stk_status stk__cache_put(stk_pipeline *p, stk__worker *w, int64_t index, const 
         STK_TRY(stk__pack(&p->plan, p->plan.cache_vars, p->plan.cache_var_count, values, &w->cache_buffer, &p->budget, err));
     if (!c->path)
         return put_in_memory(p, w, e, dropped_at);
-    /* A write error is the disk's, not the sample's: it must not count as a bad record. */
-    const stk_status status = put_in_file(p, w, e, index, dropped_at, err);
-    return status == STK_IO ? (err ? (err->status = STK_BUDGET) : STK_BUDGET) : status;
+    return put_in_file(p, w, e, index, dropped_at, err);
 }
 
 static stk_status write_all(int fd, const void *data, size_t size, int64_t at, const char *path, stk_error *err)
@@ -439,6 +460,35 @@ stk_status stk__cache_finish(stk_pipeline *p, stk_error *err)
         p->plan.config.log(p->plan.config.log_arg, STK_LOG_INFO,
                            "the run ended before every sample was seen once, so no cache file was left");
     return status;
+}
+
+void stk__cache_seal(void *bytes, size_t size, uint64_t fingerprint)
+{
+    char *data = bytes;
+    file_footer f;
+    if (size < 16 + sizeof f)
+        return;
+    memcpy(data, MAGIC, 8);
+    memcpy(&f, data + size - sizeof f, sizeof f);
+    memcpy(f.magic, MAGIC, 8);
+    const size_t room = (size - 16 - sizeof f) / sizeof(file_entry);
+    f.version = VERSION;
+    f.fingerprint = fingerprint;
+    f.entry_count = (int64_t)((uint64_t)f.entry_count % (room + 1));
+    f.entries_at = (int64_t)(size - sizeof f - (size_t)f.entry_count * sizeof(file_entry));
+    file_entry *entries = stk__calloc((size_t)f.entry_count, sizeof *entries);
+    if (!entries)
+        return;
+    memcpy(entries, data + f.entries_at, (size_t)f.entry_count * sizeof *entries);
+    for (int64_t i = 0; i < f.entry_count; i++) {
+        file_entry *e = &entries[i];
+        if (e->size >= 0 && e->offset >= 0 && e->size <= f.entries_at && e->offset <= f.entries_at - e->size)
+            e->check = (uint32_t)XXH3_64bits(data + e->offset, (size_t)e->size);
+    }
+    memcpy(data + f.entries_at, entries, (size_t)f.entry_count * sizeof *entries);
+    f.check = footer_check(&f, entries);
+    memcpy(data + size - sizeof f, &f, sizeof f);
+    stk__free(entries);
 }
 
 static void free_page(stk_pipeline *p, entry *entries)

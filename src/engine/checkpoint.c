@@ -89,14 +89,21 @@ static bool read_line(stk__checkpoint *c, char *line)
     return false;
 }
 
+static bool is_count(int64_t n)
+{
+    return n >= 0 && n <= STK__POSITION_MAX;
+}
+
 static bool sane(const stk__checkpoint *c)
 {
-    bool ok = c->batches >= 0 && c->samples >= 0 && c->ticket >= 0 && c->position >= 0 && c->world > 0 && c->rank >= 0 &&
-              c->rank < c->world && c->epoch >= 0 && c->consumed >= 0 && c->elastic_epoch >= 0 && c->elastic_base >= 0;
+    bool ok = c->world > 0 && c->rank < c->world && c->position <= c->batches;
+#define CHECK(name) ok = ok && is_count(c->name);
+    SINGLE_LIST(CHECK)
+#undef CHECK
     for (int i = 0; i < STK__MAX_RELAYS; i++)
-        ok = ok && c->relay_seen[i] >= 0;
+        ok = ok && is_count(c->relay_seen[i]);
     for (int i = 0; i < STK__CHAIN_MAX; i++)
-        ok = ok && c->batch_seen[i] >= 0;
+        ok = ok && is_count(c->batch_seen[i]);
     return ok;
 }
 
@@ -113,7 +120,7 @@ stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, 
     }
     uint64_t check;
     char hex[17] = {0};
-    if (last && size - (size_t)(last - text) == 23)
+    if (last && size - (size_t)(last - text) == 23 && text[size - 1] == '\n')
         memcpy(hex, last + 6, 16);
     if (!last || !read_hex(hex, &check) || XXH3_64bits(text, (size_t)(last - text)) != check)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint is damaged: its check sum does not fit");
@@ -207,6 +214,10 @@ static stk_status go_on_same(stk_pipeline *p, const stk__checkpoint *c, stk_erro
         const char *why = stk__chain_inelastic(&p->plan.chain);
         if (why)
             return stk_error_set(err, STK_MISMATCH, "the checkpoint changed the number of ranks, but %s", why);
+        const stk__chain_node *shard = &p->plan.chain.nodes[p->plan.chain.shard_at];
+        if (c->elastic_base > shard->in)
+            return stk_error_set(err, STK_MISMATCH, "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64,
+                                 c->elastic_base, shard->in);
         stk__chain_go_on(&p->plan.chain, c->elastic_epoch, c->elastic_base);
     }
     if (c->position > p->plan.chain.total)

@@ -14,6 +14,7 @@
 #define FLIGHT_MAX ((int)STK_COUNT(((stk_pipeline *)0)->flight))
 /* A unit should take about this long: short enough for low latency, long enough that the lock does not matter. */
 #define UNIT_NS 250000
+#define NAP_NS 100000
 
 void stk__fail_locked(stk_pipeline *p, const stk_error *error)
 {
@@ -26,6 +27,16 @@ void stk__fail_locked(stk_pipeline *p, const stk_error *error)
     pthread_cond_broadcast(&p->work);
 }
 
+/*
+ * Work turned up. One worker is woken; it wakes the next when it has taken its share and sees more, so that a piece of work
+ * never wakes the whole pool.
+ */
+static void wake_one_locked(stk_pipeline *p)
+{
+    if (p->waiting)
+        pthread_cond_signal(&p->work);
+}
+
 /* ---- slabs ---- */
 
 /* Batches that are being made or wait for the consumer. */
@@ -34,11 +45,22 @@ static int batches_ahead(const stk_pipeline *p)
     return p->flight_count + (p->filling != NULL);
 }
 
+/* What batches that are being made may still come to need, and one more. */
+static size_t slab_demand(const stk_pipeline *p)
+{
+    if (p->stored_count > 0)
+        return p->slab_bytes * (size_t)(1 + p->unfinished);
+    return p->free_slabs ? 0 : p->slab_bytes; /* all rows have the same size: a slab is all that a batch takes */
+}
+
 bool stk__slab_room_locked(const stk_pipeline *p)
 {
-    if (p->free_slabs || p->slab_count == 0)
-        return true;
-    return p->slab_count < FLIGHT_MAX && stk__budget_has_room(&p->budget, p->slab_bytes);
+    if (p->slab_count == 0 || (p->free_slabs && batches_ahead(p) == 0))
+        return true; /* one batch at a time must always go */
+    /* How much a batch takes is not known before the first is done, unless all its rows have the same size. */
+    if (p->stored_count > 0 && !p->slab_known)
+        return false;
+    return (p->free_slabs || p->slab_count < FLIGHT_MAX) && stk__budget_has_room(&p->budget, slab_demand(p));
 }
 
 stk__slab *stk__take_slab_locked(stk_pipeline *p)
@@ -79,9 +101,10 @@ static void flight_push(stk_pipeline *p, stk__slab *slab)
 
 void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab)
 {
-    slab->ready = true;
+    slab->ready = p->slab_known = true;
+    p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
     flight_push(p, slab);
-    if (p->flight_count == 1)
+    if (p->consumer_waits && p->flight_count == 1)
         pthread_cond_signal(&p->ready);
 }
 
@@ -118,6 +141,10 @@ static int64_t unit_rows(const stk_pipeline *p, int64_t left)
 {
     int64_t n = p->ns_per_sample > 0 ? UNIT_NS / p->ns_per_sample : 16;
     n = STK_MAX(1, STK_MIN(n, p->part_rows));
+    if (!p->direct) { /* parts have memory of their own: all together at most a sixteenth of the budget */
+        const int64_t row_bytes = (int64_t)p->slab_bytes / p->plan.batching.size + 1;
+        n = STK_MAX(1, STK_MIN(n, p->budget.limit / 16 / (p->threads + 2) / row_bytes));
+    }
     /* What is left is shared out evenly rather than with a crumb at the end. */
     if (left > n && left < 2 * n)
         n = (left + 1) / 2;
@@ -143,18 +170,26 @@ static void direct_position(stk_pipeline *p, stk__part *part, int64_t row, stk_s
     out->epoch = at.epoch;
 }
 
+static bool may_open_batch_locked(const stk_pipeline *p)
+{
+    return !p->failed && p->next_batch < p->plan.chain.total && batches_ahead(p) < p->ahead && stk__slab_room_locked(p);
+}
+
 /* Starts the next batch where budget and look-ahead allow. */
 static bool open_batch_locked(stk_pipeline *p)
 {
-    if (p->failed || p->next_batch >= p->plan.chain.total || batches_ahead(p) >= p->ahead || !stk__slab_room_locked(p))
+    if (!may_open_batch_locked(p))
         return false;
     stk__slab *slab = stk__take_slab_locked(p);
     if (!slab)
         return false;
     stk__chain_batch(&p->plan.chain, p->next_batch, &slab->first, &slab->rows);
     slab->batch.index = p->index_base + p->next_batch;
-    slab->batch.epoch = slab->first.epoch;
+    stk__position sample = slab->first;
+    stk__chain_sample(&p->plan.chain, &sample, NULL);
+    slab->batch.epoch = sample.epoch;
     p->next_batch++;
+    p->unfinished++;
     flight_push(p, slab);
     return true;
 }
@@ -232,8 +267,12 @@ static void direct_done_locked(stk_pipeline *p, stk__worker *w, stk__slab *slab,
         give_part_back_locked(p, parts);
         parts = next;
     }
-    slab->ready = true;
-    pthread_cond_broadcast(&p->ready);
+    slab->ready = p->slab_known = true;
+    p->unfinished--;
+    p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
+    wake_one_locked(p); /* there may be room for more */
+    if (p->consumer_waits && flight_at(p, 0) == slab)
+        pthread_cond_signal(&p->ready);
 }
 
 static bool direct_unit_locked(stk_pipeline *p, stk__worker *w)
@@ -254,6 +293,8 @@ static bool direct_unit_locked(stk_pipeline *p, stk__worker *w)
     slab->next_row += part->rows;
     for (int c = 0; c < p->columns; c++)
         part->dense[c] = p->column_row_bytes[c] ? slab->data[c].data + (size_t)part->row0 * p->column_row_bytes[c] : NULL;
+    if (slab->next_row < slab->rows || may_open_batch_locked(p))
+        wake_one_locked(p);
     pthread_mutex_unlock(&p->lock);
     const int64_t start = stk__now_ns();
     stk__worker_run(w, part, direct_position);
@@ -290,13 +331,18 @@ static void item_position(stk_pipeline *p, stk__part *part, int64_t row, stk_sam
 }
 
 /* Pulls items into the part without the lock; `feeding` keeps others out. */
-static void feed_part_locked(stk_pipeline *p, stk__part *part, int64_t rows)
+static void feed_part_locked(stk_pipeline *p, stk__worker *w, stk__part *part, int64_t rows)
 {
     stk_error error;
     stk_error_clear(&error);
     p->feeding = true;
     pthread_mutex_unlock(&p->lock);
-    const stk_status status = stk__feeder_pull(p, part, rows, &error);
+    const int64_t start = stk__now_ns();
+    const stk_status status = stk__feeder_pull(p, w, part, rows, &error);
+    const int64_t end = stk__now_ns();
+    atomic_fetch_add_explicit(&w->busy_ns[0], end - start, memory_order_relaxed);
+    if (w->track)
+        stk__track_slice(w->track, p->names.steps[0], start, end, NULL);
     pthread_mutex_lock(&p->lock);
     p->feeding = false;
     if (status == STK_END) {
@@ -307,7 +353,7 @@ static void feed_part_locked(stk_pipeline *p, stk__part *part, int64_t rows)
         p->supply_ended = true;
     }
     p->next_ticket += part->rows;
-    pthread_cond_broadcast(&p->work);
+    wake_one_locked(p);
 }
 
 static bool may_start_part_locked(const stk_pipeline *p)
@@ -317,7 +363,9 @@ static bool may_start_part_locked(const stk_pipeline *p)
     const int limit = p->threads + 2;
     if (p->queue_count >= limit)
         return false;
-    return p->queue_count < 1 || p->free_parts || stk__budget_has_room(&p->budget, p->slab_bytes);
+    if (p->queue_count > 0 && p->part_bytes == 0 && p->stored_count > 0)
+        return false; /* how much a part takes is not known before the first is done */
+    return p->queue_count < 1 || stk__budget_has_room(&p->budget, p->part_bytes * (size_t)(1 + p->running));
 }
 
 static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
@@ -331,9 +379,11 @@ static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
     const int64_t rows = unit_rows(p, endless ? p->part_rows : p->total_tickets - p->next_ticket);
     part->ticket = p->next_ticket;
     part->rows = 0;
+    p->running++;
     p->queue[(p->queue_head + p->queue_count++) % (int)STK_COUNT(p->queue)] = part;
+    wake_one_locked(p);
     if (p->plan.stream) {
-        feed_part_locked(p, part, rows);
+        feed_part_locked(p, w, part, rows);
     } else {
         part->rows = rows;
         p->next_ticket += rows;
@@ -348,22 +398,51 @@ static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
     const int64_t ns = stk__now_ns() - start;
     pthread_mutex_lock(&p->lock);
     note_speed_locked(p, part->rows, ns);
+    p->part_bytes = STK_MAX(p->part_bytes, stk__part_bytes(p, part));
+    p->running--;
     part->ready = true;
     return true;
 }
 
+/* A worker with nothing else to do reads ahead for a stream. */
+static bool read_ahead_locked(stk_pipeline *p, stk__worker *w)
+{
+    const stk_op *source = p->plan.source->op;
+    if (!p->plan.stream || !source->ahead || p->failed || p->supply_ended)
+        return false;
+    pthread_mutex_unlock(&p->lock);
+    const int64_t start = stk__now_ns();
+    const stk_status status = source->ahead(&w->calls[0].call);
+    const int64_t end = stk__now_ns();
+    if (status == STK_OK) {
+        atomic_fetch_add_explicit(&w->busy_ns[0], end - start, memory_order_relaxed);
+        if (w->track)
+            stk__track_slice(w->track, p->names.steps[0], start, end, NULL);
+    }
+    pthread_mutex_lock(&p->lock);
+    return status == STK_OK;
+}
+
 /* ---- workers ---- */
 
+static bool flow_work_locked(stk_pipeline *p, stk__worker *w)
+{
+    if (stk__can_assemble_locked(p)) {
+        stk__assemble_locked(p, w);
+        return true;
+    }
+    return flow_unit_locked(p, w);
+}
+
+/* False with the lock held since the last look: the caller may wait. */
 static bool work_locked(stk_pipeline *p, stk__worker *w)
 {
     if (p->direct)
         return direct_unit_locked(p, w);
-    if (stk__can_assemble_locked(p)) {
-        stk__assemble_locked(p, w);
-        pthread_cond_broadcast(&p->work);
+    if (flow_work_locked(p, w) || read_ahead_locked(p, w))
         return true;
-    }
-    return flow_unit_locked(p, w);
+    /* Reading ahead lets go of the lock even when there is nothing to read: things may have changed meanwhile. */
+    return p->plan.stream && flow_work_locked(p, w);
 }
 
 static void *worker_main(void *arg)
@@ -373,10 +452,12 @@ static void *worker_main(void *arg)
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         if (work_locked(p, w)) {
-            if (p->waiting)
-                pthread_cond_broadcast(&p->work);
+            if (!p->direct) /* a finished part lets others assemble it, or start the next */
+                wake_one_locked(p);
             continue;
         }
+        if (p->stopping) /* told while reading ahead had let go of the lock */
+            break;
         const int64_t start = w->track ? stk__now_ns() : 0;
         p->waiting++;
         pthread_cond_wait(&p->work, &p->lock);
@@ -386,6 +467,17 @@ static void *worker_main(void *arg)
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
+}
+
+/* The time of day, `ns` from now; condition variables wait until then. */
+static struct timespec time_after(int64_t ns)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    ns += t.tv_nsec;
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    return t;
 }
 
 /* Names workers that are long on one op; looks once a second. */
@@ -416,13 +508,8 @@ static void *watchdog_main(void *arg)
     int64_t *told = stk__calloc((size_t)p->threads, sizeof *told);
     pthread_mutex_lock(&p->lock);
     while (told && !p->stopping) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        const int64_t step = STK_MIN(limit / 2, (int64_t)1000000000) + 1000000;
-        until.tv_nsec += (long)(step % 1000000000);
-        until.tv_sec += step / 1000000000 + until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&p->ready, &p->lock, &until);
+        const struct timespec until = time_after(STK_MIN(limit / 2, (int64_t)1000000000) + 1000000);
+        pthread_cond_timedwait(&p->watch, &p->lock, &until);
         watch_locked(p, limit, told);
     }
     pthread_mutex_unlock(&p->lock);
@@ -452,6 +539,7 @@ void stk__exec_stop(stk_pipeline *p)
     p->stopping = true;
     pthread_cond_broadcast(&p->work);
     pthread_cond_broadcast(&p->ready);
+    pthread_cond_broadcast(&p->watch);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->threads; i++)
         if (p->workers[i].started)
@@ -485,8 +573,23 @@ static bool starved_by_consumer_locked(const stk_pipeline *p)
     return p->held_count > 0 && p->flight_count == 0 && !p->filling && !stk__slab_room_locked(p);
 }
 
+/*
+ * Waking a thread costs the waker microseconds, which matters when a batch takes no longer than that. So the consumer first
+ * naps by its own timer, and only asks to be woken when nothing has come by then. A signal handler may set `cancelled`
+ * without waking anybody, so every wait has an end.
+ */
+static void wait_ready_locked(stk_pipeline *p, bool *nap)
+{
+    const struct timespec until = time_after(*nap ? NAP_NS : 50000000);
+    p->consumer_waits = !*nap;
+    pthread_cond_timedwait(&p->ready, &p->lock, &until);
+    p->consumer_waits = false;
+    *nap = false;
+}
+
 static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
 {
+    bool nap = atomic_load(&p->batches_out) > 0; /* the first batch is wanted at once */
     for (;;) {
         if (atomic_load(&p->cancelled))
             return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
@@ -504,13 +607,7 @@ static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
                                  "the consumer holds %d batches and the budget of %lld bytes has no room for another; "
                                  "release some or raise the budget",
                                  p->held_count, (long long)p->budget.limit);
-        /* A signal handler may set `cancelled` without waking us, so the wait is bounded. */
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 50000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&p->ready, &p->lock, &until);
+        wait_ready_locked(p, &nap);
     }
 }
 
@@ -540,8 +637,7 @@ static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error 
     p->flight_count--;
     p->held_count++;
     p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
-    if (p->waiting)
-        pthread_cond_broadcast(&p->work);
+    wake_one_locked(p);
     *out = slab;
     return STK_OK;
 }
@@ -586,8 +682,7 @@ void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
     pthread_mutex_lock(&p->lock);
     p->held_count--;
     give_slab_back_locked(p, slab);
-    if (p->waiting)
-        pthread_cond_broadcast(&p->work);
+    wake_one_locked(p);
     pthread_mutex_unlock(&p->lock);
 }
 

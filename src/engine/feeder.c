@@ -19,7 +19,7 @@ typedef struct stk__feeder {
     stk__part *part;
     node_state nodes[STK__CHAIN_MAX];
     int64_t next_index;   /* of the source, in this pass */
-    int64_t source_count; /* known after a whole pass; -1 */
+    _Atomic int64_t source_count; /* known after a whole pass; -1 */
     int64_t behind_batch; /* rounds of the repeat behind the batch */
     bool rewound, source_ended;
     pthread_mutex_t lock;
@@ -294,16 +294,21 @@ static stk_status next_item(stk_pipeline *p, stk__item **out, stk_error *err)
     return STK_END;
 }
 
-stk_status stk__feeder_pull(stk_pipeline *p, stk__part *part, int64_t rows, stk_error *err)
+stk_status stk__feeder_pull(stk_pipeline *p, stk__worker *worker, stk__part *part, int64_t rows, stk_error *err)
 {
+    p->feeder->worker.track = worker->track; /* waits of the source show where they happen */
     part->rows = 0;
-    while (part->rows < rows) {
+    /* All parts together get a quarter of the budget. */
+    const size_t most = (size_t)p->budget.limit / 4 / (size_t)(p->threads + 2);
+    size_t bytes = 0;
+    while (part->rows < rows && bytes < most) {
         stk__item *item;
         const stk_status status = next_item(p, &item, err);
         if (status == STK_END)
             return STK_END;
         STK_TRY(status);
         part->items[part->rows++] = item;
+        bytes += item->packed.capacity;
         if (atomic_load(&p->cancelled))
             break;
     }
@@ -319,6 +324,7 @@ stk_status stk__feeder_skip(stk_pipeline *p, int64_t count, stk_error *err)
             return stk_error_set(err, STK_MISMATCH, "the checkpoint stands at sample %lld, but the stream has only %lld",
                                  (long long)count, (long long)i);
         STK_TRY(status);
+        p->last_epoch_behind_batch = item->epoch_behind_batch; /* else the first batch would seem to start a new round */
         item_give(p->feeder, item);
         if (i % 4096 == 0 && p->plan.config.progress &&
             !p->plan.config.progress(p->plan.config.progress_arg, "going to the checkpoint", i, count))

@@ -1,6 +1,7 @@
 /* The host table: what ops can ask of the engine while planning, opening and running. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "engine/run.h"
 
@@ -38,11 +39,6 @@ static void *host_scratch(const stk_call *call, size_t size, stk_error *err)
 /* Shape and number of elements of a value; false on nonsense. */
 static bool set_shape(const stk__var *var, stk_value *value, const int64_t *shape)
 {
-    if (!shape) {
-        memcpy(value->shape, var->shape, sizeof value->shape);
-        value->elements = var->elements;
-        return var->fixed;
-    }
     int64_t elements = 1;
     for (int d = 0; d < var->ndim; d++) {
         value->shape[d] = shape[d];
@@ -59,16 +55,15 @@ static void *host_out(const stk_call *call, stk_sample *sample, int id, const in
     stk__worker *w = worker_of(call);
     const stk__var *var = &w->pipeline->plan.vars[id];
     stk_value *value = &sample->values[id];
-    if (STK_UNLIKELY(!set_shape(var, value, shape))) {
+    if (STK_UNLIKELY(!set_shape(var, value, shape ? shape : var->shape))) {
         stk_error_set(err, STK_CORRUPT, "field '%s' got a shape that does not fit the plan", var->name);
         return NULL;
     }
-    const size_t element = stk_dtype_size(var->dtype);
     if (var->column >= 0 && var->fixed) {
         const int64_t row = ((stk__tile_sample *)(void *)sample)->row;
-        value->data = w->part->dense[var->column] + (size_t)(row * var->elements) * element;
+        value->data = w->part->dense[var->column] + (size_t)row * var->row_bytes;
     } else {
-        value->data = stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * element, err);
+        value->data = stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * var->element_bytes, err);
     }
     return value->data;
 }
@@ -109,6 +104,26 @@ static void host_random(const stk_call *call, const stk_sample *sample, uint32_t
 static void host_count_read(const stk_call *call, int64_t bytes)
 {
     atomic_fetch_add_explicit(&worker_of(call)->bytes_read, bytes, memory_order_relaxed);
+}
+
+/* A wait inside an op, for the trace. Waits are rare and long, so looking the name up each time does not matter. */
+static void host_waited(const stk_call *call, const char *what, int64_t since_ns)
+{
+    const stk__worker *w = worker_of(call);
+    if (w->track)
+        stk__track_slice(w->track, stk__recorder_name(w->pipeline->recorder, what, "wait"), since_ns, stk__now_ns(), NULL);
+}
+
+static void *host_alloc(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    return stk__budget_alloc(&p->budget, size, err);
+}
+
+static void host_free(const stk_call *call, void *p, size_t size)
+{
+    stk_pipeline *pipeline = call->impl;
+    stk__budget_free(&pipeline->budget, p, size);
 }
 
 static stk_status host_print(const stk_call *call, const char *text, size_t size, stk_error *err)
@@ -165,6 +180,9 @@ const stk_host stk__host = {
     .scratch = host_scratch,
     .random = host_random,
     .count_read = host_count_read,
+    .waited = host_waited,
+    .alloc = host_alloc,
+    .free = host_free,
     .print = host_print,
     .fail = stk_error_set,
 };

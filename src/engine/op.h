@@ -15,6 +15,18 @@ typedef struct stk__position {
     int64_t epoch;
 } stk__position;
 
+/* No run comes this far: positions that would overflow stop here, and the planner refuses a run that starts there. */
+#define STK__POSITION_MAX ((int64_t)1 << 62)
+
+/* index * factor + offset, all of them >= 0. */
+static inline int64_t stk__position_scale(int64_t index, int64_t factor, int64_t offset)
+{
+    int64_t product, sum;
+    if (__builtin_mul_overflow(index, factor, &product) || __builtin_add_overflow(product, offset, &sum))
+        return STK__POSITION_MAX;
+    return sum < STK__POSITION_MAX ? sum : STK__POSITION_MAX;
+}
+
 /* The epoch seen behind a repeat of `times` rounds that is in round `round` of the epoch `outer`. */
 static inline int64_t stk__epoch_join(int64_t outer, int64_t times, int64_t round)
 {

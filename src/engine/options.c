@@ -36,6 +36,25 @@ static void *step_memory(stk__step *step, size_t size)
     return block + 2;
 }
 
+static size_t list_capacity(size_t count)
+{
+    size_t capacity = 4;
+    while (capacity < count)
+        capacity *= 2;
+    return capacity;
+}
+
+/* The list with room for `wanted` items. Capacities are powers of two, so that adding one by one stays cheap. */
+static void *step_list(stk__step *step, const void *items, size_t count, size_t wanted, size_t item_size)
+{
+    if (count && list_capacity(count) >= wanted)
+        return (void *)(uintptr_t)items;
+    void *all = step_memory(step, list_capacity(wanted) * item_size);
+    if (all && count)
+        memcpy(all, items, count * item_size);
+    return all;
+}
+
 void stk__options_clear(stk__step *step)
 {
     while (step->memory) {
@@ -127,11 +146,9 @@ static stk_status bind_strings(stk__step *step, stk_strings *out, const stk_opti
 {
     const stk_arg *items = arg->kind == STK_ARG_LIST ? arg->items : arg;
     const size_t count = arg->kind == STK_ARG_LIST ? arg->item_count : 1;
-    const char **all = step_memory(step, (out->count + count) * sizeof *all);
+    const char **all = step_list(step, out->items, out->count, out->count + count, sizeof *all);
     if (!all)
         return stk__nomem((out->count + count) * sizeof *all, err);
-    if (out->count)
-        memcpy(all, out->items, out->count * sizeof *all);
     for (size_t i = 0; i < count; i++) {
         if (!is_word(&items[i], o->kind))
             return option_error(err, &items[i], o, o->kind == STK_OPTION_FIELDS ? "names of fields" : "strings");
@@ -165,11 +182,9 @@ static stk_status bind_args(stk__step *step, stk_args *out, const stk_named_arg 
         if (strcmp(out->items[i].name, arg->name) == 0)
             return stk_error_set(err, STK_INVALID, "'%s' is given twice", arg->name);
     }
-    stk_named_arg *all = step_memory(step, (out->count + 1) * sizeof *all);
+    stk_named_arg *all = step_list(step, out->items, out->count, out->count + 1, sizeof *all);
     if (!all)
         return stk__nomem((out->count + 1) * sizeof *all, err);
-    if (out->count)
-        memcpy(all, out->items, out->count * sizeof *all);
     all[out->count] = *arg;
     out->items = all;
     out->count++;

@@ -99,7 +99,7 @@ void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_fir
     const bool partial_epoch = is_first(chain, p.epoch) && chain->repeat_at >= chain->batch_at &&
                                chain->shard_at < chain->batch_at;
     const int64_t samples = partial_epoch ? chain->first_samples : chain->samples;
-    p.index *= chain->batch_size;
+    p.index = stk__position_scale(p.index, chain->batch_size, 0);
     *out_first = p;
     *out_rows = samples == STK__ENDLESS ? chain->batch_size : STK_MIN(chain->batch_size, samples - p.index);
 }
@@ -170,9 +170,15 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
     if (chain->repeat_at >= 0 && repeat_after_batch)
         node_map(chain, chain->repeat_at, chain->first_batches, &p);
     if (!shard_after_batch) {
-        p.index *= chain->batch_size;
+        p.index = stk__position_scale(p.index, chain->batch_size, 0);
         if (chain->repeat_at >= 0 && !repeat_after_batch)
             node_map(chain, chain->repeat_at, chain->first_samples, &p);
+    }
+    const stk__chain_node *repeat = chain->repeat_at >= 0 ? &chain->nodes[chain->repeat_at] : NULL;
+    if (repeat && p.epoch >= repeat->order->times(repeat->state)) {
+        *out_epoch = p.epoch - 1; /* all is done: the end of the last epoch, not the start of one that never comes */
+        *out_consumed = shard->in;
+        return;
     }
     int64_t count, index;
     shard->order->get_shard(shard->state, &count, &index);

@@ -104,7 +104,9 @@ static stk_status read_bytes(cutter *c, stk_value *value, stk__arena *scratch, s
     const size_t count = (size_t)value->elements;
     if (count > c->left / sizeof(int64_t))
         return broken(err);
-    const char *sizes = cut(c, count * sizeof(int64_t));
+    const char *sizes = cut(c, count * sizeof(int64_t)); /* NULL: the padding behind them is cut off */
+    if (!sizes)
+        return broken(err);
     stk_bytes *views = stk__arena_alloc(scratch, chunks, count * sizeof *views, err);
     if (!views)
         return STK_BUDGET;

@@ -29,13 +29,15 @@ static stk_status measure_columns(stk_pipeline *p, stk_error *err)
     const stk__plan *plan = &p->plan;
     p->columns = plan->visible_count;
     p->column_row_bytes = stk__calloc((size_t)p->columns, sizeof *p->column_row_bytes);
-    if (!p->column_row_bytes)
+    p->stored_columns = stk__calloc((size_t)p->columns, sizeof *p->stored_columns);
+    if (!p->column_row_bytes || !p->stored_columns)
         return stk__nomem((size_t)p->columns * sizeof *p->column_row_bytes, err);
     size_t row = 0;
     for (int c = 0; c < p->columns; c++) {
         const stk__var *var = &plan->vars[plan->visible[c]];
-        if (var->fixed)
-            p->column_row_bytes[c] = (size_t)var->elements * stk_dtype_size(var->dtype);
+        p->column_row_bytes[c] = var->row_bytes;
+        if (!var->fixed || var->dtype == STK_BYTES || plan->stream || plan->cache)
+            p->stored_columns[p->stored_count++] = c;
         row += p->column_row_bytes[c];
     }
     size_t batch;
@@ -55,7 +57,8 @@ static stk_status count_damage(stk_pipeline *p, stk_error *err)
     stk__bad bad = {0};
     if (!source->op->damage)
         return STK_OK;
-    for (size_t i = 0; source->op->damage(&source->call, i, &bad.error); i++) {
+    int64_t bytes = 0;
+    for (size_t i = 0; source->op->damage(&source->call, i, &bad.error, &bytes); i++) {
         bad.origin = (stk_origin){NULL, bad.error.offset, bad.error.record, -1};
         if (!bad.error.op[0])
             snprintf(bad.error.op, sizeof bad.error.op, "%s", source->op->name);
@@ -64,6 +67,7 @@ static stk_status count_damage(stk_pipeline *p, stk_error *err)
                 *err = bad.error;
             return bad.error.status;
         }
+        p->place.lost_bytes += bytes;
         STK_TRY(stk__count_bad(p, &bad, &p->place, err));
     }
     return STK_OK;
@@ -118,14 +122,35 @@ static stk_status open_workers(stk_pipeline *p, stk_error *err)
 static void choose_ahead(stk_pipeline *p)
 {
     const stk__prefetch_state *prefetch = p->plan.prefetch ? p->plan.prefetch->state : NULL;
-    const int64_t wanted = prefetch && prefetch->batches > 0 ? prefetch->batches + 1 : 2 * p->threads + 2;
+    const int64_t wanted = prefetch && prefetch->batches > 0 ? prefetch->batches + 1 : STK_MAX(2 * p->threads + 2, 8);
     p->ahead = (int)STK_MIN(wanted, (int64_t)STK_COUNT(p->flight) - 2);
+}
+
+/* What ops hold for the whole run. */
+static stk_status charge_ops(stk_pipeline *p, stk_error *err)
+{
+    for (int i = 0; i < p->plan.step_count; i++) {
+        const stk__step *step = &p->plan.steps[i];
+        const int64_t bytes = step->op->memory && step->opened ? step->op->memory(&step->call) : 0;
+        if (bytes > 0 && !stk__budget_charge(&p->budget, (size_t)bytes)) {
+            stk__budget_error(&p->budget, (size_t)bytes, err);
+            if (err)
+                snprintf(err->op, sizeof err->op, "%s", step->op->name);
+            return STK_BUDGET;
+        }
+    }
+    return STK_OK;
 }
 
 static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
 {
+    const stk_config *config = &p->plan.config;
+    if (config->world < 0 || (config->world > 0 && (config->rank < 0 || config->rank >= config->world)))
+        return stk_error_set(err, STK_INVALID, "rank must be in 0..%lld for a world of %lld, got %lld",
+                             (long long)config->world - 1, (long long)config->world, (long long)config->rank);
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
     STK_TRY(stk__plan_open(&p->plan, p, err));
+    STK_TRY(charge_ops(p, err));
     p->direct = !p->plan.stream && !p->plan.may_drop;
     p->chunks = stk__chunk_pool_new(&p->budget);
     if (!p->chunks)
@@ -146,7 +171,6 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         STK_TRY(stk__checkpoint_load(p, p->plan.config.resume_path, err));
     atomic_store(&p->skipped, p->place.skipped);
     atomic_store(&p->quarantined, p->place.quarantined);
-    p->last_epoch_behind_batch = 0;
     if (!p->direct && !p->plan.stream && p->place.ticket > 0) {
         stk__position at;
         stk__chain_ticket(&p->plan.chain, p->place.ticket - 1, &at);
@@ -168,6 +192,7 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->ready, NULL);
+    pthread_cond_init(&p->watch, NULL);
     if (config)
         memcpy(&p->plan.config, config, STK_MIN(config->struct_size, sizeof *config));
     stk_status status = STK_OK;
@@ -225,11 +250,13 @@ void stk_pipeline_close(stk_pipeline *p)
         fclose(p->quarantine);
     stk__free(p->workers);
     stk__free(p->column_row_bytes);
+    stk__free(p->stored_columns);
     stk__free(p->names.steps);
     stk_registry_free(p->own_registry);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
+    pthread_cond_destroy(&p->watch);
     stk__free(p);
 }
 

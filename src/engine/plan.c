@@ -1,6 +1,7 @@
 /* From text to a plan: structure, order ops lifted to the index plane, batch and sink found. */
 #include "engine/plan.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,6 +83,8 @@ static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_err
     if (order->kind == STK__ORDER_INTERLEAVE && plan->chain.count > 0)
         return stk_error_set(err, STK_INVALID, "works on the files of the source: put it before shuffle, take, skip, "
                                                "shard and repeat");
+    if (order->kind == STK__ORDER_INTERLEAVE && !plan->source->op->group_count)
+        return stk_error_set(err, STK_INVALID, "%s has no files to interleave", plan->source->op->name);
     if (w->after_batch)
         return add_chain(plan, step, err);
     const bool is_shard = order->get_shard != NULL;
@@ -215,9 +218,11 @@ static void take_fingerprints(stk__plan *plan)
         if (step == plan->cache)
             plan->prefix_fingerprint = XXH3_64bits(t.data ? t.data : "", t.length);
         const bool is_shard = step->op->role == STK_ROLE_ORDER && step->op->order->get_shard;
+        if (step->op->role == STK_ROLE_PREFETCH || step->op->role == STK_ROLE_SINK)
+            continue;
         if (is_shard)
             stk__text_puts(&t, "shard()");
-        else if (step->op->role != STK_ROLE_PREFETCH && step->op->role != STK_ROLE_SINK)
+        else
             stk__step_print(&t, step);
         stk__text_putc(&t, '|');
     }
@@ -248,6 +253,36 @@ static stk_status choose_cache_vars(stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
+/* Whether padding of this type can be `value` as it is written; half floats know 0 alone. */
+static bool pad_fits(stk_dtype dtype, double value)
+{
+    static const struct {
+        double low, high; /* high: the first that is too large */
+    } ranges[STK_DTYPE_COUNT] = {
+        [STK_BOOL] = {0, 2},           [STK_UINT8] = {0, 0x1p8},    [STK_INT8] = {-0x1p7, 0x1p7},
+        [STK_UINT16] = {0, 0x1p16},    [STK_INT16] = {-0x1p15, 0x1p15}, [STK_UINT32] = {0, 0x1p32},
+        [STK_INT32] = {-0x1p31, 0x1p31}, [STK_UINT64] = {0, 0x1p64}, [STK_INT64] = {-0x1p63, 0x1p63},
+    };
+    if (value == 0 || dtype == STK_BYTES || dtype == STK_FLOAT64)
+        return true;
+    if (dtype == STK_FLOAT32)
+        return value >= -0x1.fffffep127 && value <= 0x1.fffffep127;
+    return value >= ranges[dtype].low && value < ranges[dtype].high && value == floor(value);
+}
+
+static stk_status check_padding(const stk__plan *plan, stk_error *err)
+{
+    for (int i = 0; plan->batching.pad && i < plan->visible_count; i++) {
+        const stk__var *var = &plan->vars[plan->visible[i]];
+        if (!var->fixed && !pad_fits(var->dtype, plan->batching.pad_value))
+            return at_step(plan->batch,
+                           stk_error_set(err, STK_INVALID, "field '%s' of type %s cannot be padded with %g", var->name,
+                                         stk_dtype_name(var->dtype), plan->batching.pad_value),
+                           err);
+    }
+    return STK_OK;
+}
+
 stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *config, stk_error *err)
 {
     plan->config = *config;
@@ -264,6 +299,7 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
     set_batching(plan);
     STK_TRY(stk__plan_schema(plan, err));
     stk__plan_liveness(plan);
+    STK_TRY(check_padding(plan, err));
     if (plan->cache)
         STK_TRY(choose_cache_vars(plan, err));
     take_fingerprints(plan);
@@ -315,6 +351,28 @@ static void fill_shard(stk__plan *plan, stk__step *step)
                                    plan->config.world > 0 ? plan->config.rank : 0);
 }
 
+/* What arithmetic on positions cannot do. */
+static stk_status check_reach(const stk__plan *plan, stk_error *err)
+{
+    const stk__chain *chain = &plan->chain;
+    for (int i = 0; i < chain->count; i++) {
+        if (chain->nodes[i].order->kind == STK__ORDER_SHUFFLE && chain->nodes[i].in == STK__ENDLESS)
+            return at_step(plan->order_steps[i],
+                           stk_error_set(err, STK_INVALID, "cannot shuffle what has no end: put it before repeat"), err);
+    }
+    /* A run that starts so far out would not get anywhere; one that starts nearer never comes there. */
+    if (chain->total == 0)
+        return STK_OK;
+    stk__position first;
+    int64_t rows;
+    stk__chain_batch(chain, 0, &first, &rows);
+    for (int i = chain->batch_at - 1; i >= 0 && first.index < STK__POSITION_MAX; i--)
+        chain->nodes[i].order->map(chain->nodes[i].state, chain->nodes[i].in, &first);
+    if (first.index >= STK__POSITION_MAX)
+        return stk_error_set(err, STK_INVALID, "the first batch would start behind sample 2^62");
+    return STK_OK;
+}
+
 static stk_status complete_order(stk__plan *plan, stk_error *err)
 {
     for (int i = 0; i < plan->step_count; i++) {
@@ -327,9 +385,10 @@ static stk_status complete_order(stk__plan *plan, stk_error *err)
             STK_TRY(at_step(step, prepare_interleave(plan, step, err), err));
     }
     STK_TRY(check_after_batch(plan, err));
-    if (!plan->stream)
-        stk__chain_measure(&plan->chain);
-    return STK_OK;
+    if (plan->stream)
+        return STK_OK;
+    stk__chain_measure(&plan->chain);
+    return check_reach(plan, err);
 }
 
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)

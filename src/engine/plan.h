@@ -47,6 +47,7 @@ typedef struct stk__var {
     int64_t shape[STK_MAX_DIMS];
     bool fixed;       /* every sample has the same shape */
     int64_t elements; /* when fixed */
+    size_t element_bytes, row_bytes; /* of one element; of a whole value when fixed */
     int step;         /* who writes it */
     bool needed;
     int column; /* of the batch; -1: none */

@@ -89,7 +89,7 @@ typedef struct stk__part {
     bool ready;
 } stk__part;
 
-#define STK__TILE_MAX 64
+#define STK__TILE_MAX 256
 
 struct stk__worker;
 
@@ -155,6 +155,8 @@ struct stk_pipeline {
     int threads, columns;
     stk__worker *workers;
     size_t *column_row_bytes; /* per column: bytes of a row, 0 when rows vary */
+    int *stored_columns;      /* columns whose values do not lie in their rows already when the steps are through */
+    int stored_count;
     int64_t part_rows;        /* rows of a part at most */
     int ahead;                /* batches in flight or ready at most */
     bool direct;              /* batches can be counted: rows are written into their slab at once */
@@ -166,7 +168,7 @@ struct stk_pipeline {
     struct stk__feeder *feeder; /* streams only */
 
     pthread_mutex_t lock;
-    pthread_cond_t work, ready;
+    pthread_cond_t work, ready, watch;
 
     /* guarded by lock */
     stk__slab *free_slabs;
@@ -178,10 +180,14 @@ struct stk_pipeline {
     int64_t index_base;   /* number in the whole run of the chain's batch 0 */
     stk__part *free_parts;
     int part_count;
+    size_t part_bytes;    /* the most that a part took besides its rows */
+    bool slab_known;      /* a batch was finished, so slab_bytes is a measure */
+    int unfinished, running; /* batches being made, and parts being worked on */
     uint64_t last_serial;
     int64_t ns_per_sample; /* a running mean, for the size of units */
     bool stopping, failed, supply_ended, ended;
-    int waiting;
+    int waiting;         /* workers */
+    bool consumer_waits; /* and wants to be woken */
     bool started;
 
     /* where batches cannot be counted; guarded by lock */
@@ -192,6 +198,7 @@ struct stk_pipeline {
     bool assembling; /* a worker is assembling; it alone touches `filling`, `place` and `last_epoch_behind_batch` */
     stk__slab *filling;
     stk__place place;
+    int64_t left_out; /* rows in a row that filters and bad records took */
     int64_t last_epoch_behind_batch;
     bool skip_epoch; /* a take behind batch has had its fill of this epoch */
     FILE *quarantine;
@@ -217,6 +224,8 @@ void stk__slab_reset(stk_pipeline *p, stk__slab *slab);
 stk__part *stk__part_new(stk_pipeline *p, stk_error *err);
 void stk__part_free(stk_pipeline *p, stk__part *part);
 void stk__part_reset(stk_pipeline *p, stk__part *part);
+/* Bytes that came with the samples in it. */
+size_t stk__part_bytes(const stk_pipeline *p, const stk__part *part);
 /* Takes rows [from, to) of a part, all kept, into the slab behind the rows it has. Dense rows are copied unless they lie there. */
 stk_status stk__slab_append(stk_pipeline *p, stk__slab *slab, stk__part *part, int64_t from, int64_t to, stk_error *err);
 /* Fills in the public columns. */
@@ -239,8 +248,8 @@ stk_status stk__unpack(const stk__plan *plan, const int *vars, int count, const 
 
 /* feeder.c: samples of a stream in order. */
 stk_status stk__feeder_open(stk_pipeline *p, stk_error *err);
-/* Fills the part with up to `rows` items. END when there are none left. One thread at a time. */
-stk_status stk__feeder_pull(stk_pipeline *p, stk__part *part, int64_t rows, stk_error *err);
+/* Fills the part with up to `rows` items, on behalf of `worker`. END when there are none left. One thread at a time. */
+stk_status stk__feeder_pull(stk_pipeline *p, stk__worker *worker, stk__part *part, int64_t rows, stk_error *err);
 /* Goes over `count` items without keeping them. */
 stk_status stk__feeder_skip(stk_pipeline *p, int64_t count, stk_error *err);
 void stk__feeder_return(stk_pipeline *p, stk__part *part);
@@ -277,6 +286,8 @@ bool stk__cache_complete(const stk_pipeline *p);
 /* Publishes a disk cache when it is complete. */
 stk_status stk__cache_finish(stk_pipeline *p, stk_error *err);
 void stk__cache_close(stk_pipeline *p);
+/* Makes any bytes a cache file whose magic numbers, fingerprint and check sums fit; so that a fuzzer gets past them. */
+void stk__cache_seal(void *bytes, size_t size, uint64_t fingerprint);
 void stk__cache_counts(const stk_pipeline *p, int64_t *out_hits, int64_t *out_misses);
 
 /* quarantine.c */

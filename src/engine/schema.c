@@ -105,6 +105,8 @@ static stk_status schema_write(stk_plan *p, const stk_field *field, int *out_id,
         var.fixed = var.fixed && var.shape[d] >= 0;
         var.elements *= var.shape[d];
     }
+    var.element_bytes = stk_dtype_size(var.dtype);
+    var.row_bytes = var.fixed ? (size_t)var.elements * var.element_bytes : 0;
     const int id = plan->var_count++;
     plan->vars[id] = var;
     if (!push_int(&p->step->writes, &p->step->write_count, &p->step->write_capacity, id))
@@ -170,20 +172,27 @@ const stk__schema_host stk__schema_functions = {
     .field = schema_field,
 };
 
+static stk_status run_schema(stk__plan *plan, stk__step *step, int number, stk_error *err)
+{
+    if (!step->op->schema)
+        return STK_OK;
+    stk_plan view = {plan, step, number};
+    const stk_status status = step->op->schema(&view, &stk__host, step->state, err);
+    if (status != STK_OK && err && !err->op[0])
+        snprintf(err->op, sizeof err->op, "%s", step->op->name);
+    return stk__at(err, step->line, step->column, status);
+}
+
 stk_status stk__plan_schema(stk__plan *plan, stk_error *err)
 {
-    for (int i = 0; i < plan->segment_count; i++) {
-        stk__step *step = plan->segment[i];
-        if (!step->op->schema)
-            continue;
-        stk_plan view = {plan, step, i};
-        const stk_status status = step->op->schema(&view, &stk__host, step->state, err);
-        if (status != STK_OK) {
-            if (err && !err->op[0])
-                snprintf(err->op, sizeof err->op, "%s", step->op->name);
-            return stk__at(err, step->line, step->column, status);
-        }
+    /* Ops that touch no field are asked too: they look at their options before any data is read. */
+    for (int i = 0; i < plan->step_count; i++) {
+        const stk_role role = plan->steps[i].op->role;
+        if (role != STK_ROLE_SOURCE && role != STK_ROLE_SAMPLE && role != STK_ROLE_SINK)
+            STK_TRY(run_schema(plan, &plan->steps[i], -1, err));
     }
+    for (int i = 0; i < plan->segment_count; i++)
+        STK_TRY(run_schema(plan, plan->segment[i], i, err));
     if (plan->visible_count == 0)
         return stk_error_set(err, STK_INVALID, "the pipeline ends with no field");
     return STK_OK;

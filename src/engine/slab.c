@@ -151,6 +151,16 @@ stk__part *stk__part_new(stk_pipeline *p, stk_error *err)
     return part;
 }
 
+size_t stk__part_bytes(const stk_pipeline *p, const stk__part *part)
+{
+    size_t bytes = part->arena.bytes;
+    for (int c = 0; c < p->columns; c++)
+        bytes += part->ragged[c].capacity + part->shapes[c].capacity;
+    for (int64_t i = 0; p->plan.stream && i < part->rows; i++)
+        bytes += part->items[i]->packed.capacity;
+    return bytes;
+}
+
 static size_t part_dense_bytes(const stk_pipeline *p)
 {
     size_t bytes = 0;

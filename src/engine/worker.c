@@ -1,5 +1,6 @@
 /* A worker takes a part through the segment, tile by tile, and leaves the rows where they belong. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -70,6 +71,15 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
     stk__free((void *)w->samples);
 }
 
+/* Keeps an error that ends the run: that of the lowest row. */
+static void run_failed(stk__part *part, int64_t row, const stk_error *error)
+{
+    if (part->error_row < 0 || row < part->error_row) {
+        part->error_row = row;
+        part->error = *error;
+    }
+}
+
 /* Keeps an error about one row: the run's failure, or one more bad record. */
 static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error *error)
 {
@@ -79,10 +89,7 @@ static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error
     ts->alive = false;
     const bool about_data = error->status == STK_CORRUPT || error->status == STK_IO;
     if (p->direct || !about_data || p->plan.config.on_error == STK_ON_ERROR_STOP) {
-        if (part->error_row < 0 || ts->row < part->error_row) {
-            part->error_row = ts->row;
-            part->error = *error;
-        }
+        run_failed(part, ts->row, error);
         return;
     }
     stk__bad *bad = stk__calloc(1, sizeof *bad);
@@ -177,6 +184,8 @@ static void run_source(stk__worker *w, int n, stk_error *error)
     if (op->gather && count > 0 && op->gather(&w->calls[0].call, todo, count, error) != STK_OK) {
         w->part->error_row = w->tile[0].row;
         w->part->error = *error;
+        for (int i = 0; i < n; i++)
+            w->tile[i].alive = false; /* nothing was read: later steps must not look */
         return;
     }
     run_step(w, 0, n, error);
@@ -210,8 +219,11 @@ static void store_cached(stk__worker *w, int n, stk_error *error)
         for (const stk__bad *bad = w->part->bad; bad; bad = bad->next)
             is_bad = is_bad || bad->row == ts->row;
         error->status = STK_OK;
-        if (!is_bad && stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) != STK_OK)
-            row_failed(w, ts, w->pipeline->plan.cache_at - 1, error);
+        if (is_bad || stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) == STK_OK)
+            continue;
+        /* The disk's failure, not the sample's: it ends the run whatever the policy for bad records. */
+        snprintf(error->op, sizeof error->op, "cache");
+        run_failed(w->part, ts->row, error);
     }
 }
 
@@ -237,7 +249,7 @@ static stk_status store_value(stk__worker *w, stk__tile_sample *ts, int c, stk_e
     const int id = p->plan.visible[c];
     const stk__var *var = &p->plan.vars[id];
     const stk_value *value = &ts->sample.values[id];
-    const size_t bytes = (size_t)value->elements * stk_dtype_size(var->dtype);
+    const size_t bytes = (size_t)value->elements * var->element_bytes;
     stk_bytes *views;
     if (var->fixed) {
         char *row = part->dense[c] + (size_t)ts->row * p->column_row_bytes[c];
@@ -276,13 +288,15 @@ static stk_status store_gap(stk__worker *w, int c, stk_error *err)
 
 static void store_tile(stk__worker *w, int n, stk_error *error)
 {
-    for (int i = 0; i < n; i++) {
-        stk__tile_sample *ts = &w->tile[i];
-        for (int c = 0; c < w->pipeline->columns; c++) {
+    const stk_pipeline *p = w->pipeline;
+    for (int k = 0; k < p->stored_count; k++) {
+        const int c = p->stored_columns[k];
+        for (int i = 0; i < n; i++) {
+            stk__tile_sample *ts = &w->tile[i];
             error->status = STK_OK;
             if (ts->alive && store_value(w, ts, c, error) != STK_OK)
                 row_failed(w, ts, 0, error);
-            if (!ts->alive && store_gap(w, c, error) != STK_OK)
+            else if (!ts->alive && store_gap(w, c, error) != STK_OK)
                 row_failed(w, ts, 0, error);
         }
     }
@@ -326,8 +340,9 @@ static int64_t run_tile(stk__worker *w, int n, int64_t now)
 
 static int tile_size(const stk_pipeline *p)
 {
-    const int64_t each = atomic_load_explicit(&p->scratch_per_sample, memory_order_relaxed);
-    const int64_t n = each > 0 ? TILE_BYTES / each : 16;
+    const int64_t scratch = atomic_load_explicit(&p->scratch_per_sample, memory_order_relaxed);
+    const int64_t each = scratch + p->plan.var_count * (int64_t)sizeof(stk_value);
+    const int64_t n = scratch > 0 ? TILE_BYTES / each : 16;
     return (int)STK_MAX(1, STK_MIN(n, STK__TILE_MAX));
 }
 

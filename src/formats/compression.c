@@ -74,7 +74,10 @@ stk_status stk__compression_of(const char *path, stk__framing framing, stk__comp
     STK_TRY(stk__file_open(path, &fd, &id, err));
     uint8_t first[STK__SNIFF_BYTES];
     const size_t n = (size_t)STK_MIN(id.size_bytes, (int64_t)sizeof first);
-    const stk_status status = stk__pread_full(fd, first, n, 0, path, err);
+    stk_status status = stk__pread_full(fd, first, n, 0, path, err);
+    /* Files of /proc and the like claim to be empty. */
+    if (status == STK_OK && n == 0 && pread(fd, first, 1, 0) > 0)
+        status = stk_error_set(err, STK_UNSUPPORTED, "has no size of its own: it can only be read from front to back");
     close(fd);
     if (status == STK_OK)
         *out = stk__record_sniff(first, n, n == (uint64_t)id.size_bytes, framing);

@@ -41,6 +41,7 @@ struct stk__record_stream {
     int64_t record;    /* number of the next one */
     uint8_t *gathered; /* a record that does not fit in the window */
     size_t gathered_capacity;
+    size_t gathered_max;
 };
 
 /* Completes an error with the place of the record that starts at `offset`. */
@@ -62,6 +63,7 @@ stk_status stk__record_stream_open(const char *path, stk__framing framing, bool 
         return stk__nomem(sizeof *s, err);
     s->framing = framing;
     s->verify = verify;
+    s->gathered_max = SIZE_MAX;
     s->is_stdin = strcmp(path, "-") == 0;
     s->fd = s->is_stdin ? STDIN_FILENO : -1;
     s->path = stk__strdup(path);
@@ -92,6 +94,11 @@ void stk__record_stream_close(stk__record_stream *s)
     stk__free(s->stored);
     stk__free(s->gathered);
     stk__free(s);
+}
+
+void stk__record_stream_limit(stk__record_stream *s, int64_t max_bytes)
+{
+    s->gathered_max = (size_t)max_bytes;
 }
 
 int64_t stk__record_stream_bytes(const stk__record_stream *s)
@@ -229,9 +236,14 @@ static stk_status start(stk__record_stream *s, stk_error *err)
     return STK_OK;
 }
 
-static bool grow_gathered(stk__record_stream *s, size_t size)
+static stk_status grow_gathered(stk__record_stream *s, size_t size, stk_error *err)
 {
-    return stk__grow((void **)&s->gathered, &s->gathered_capacity, size, 1);
+    if (size > s->gathered_max)
+        return stk_error_set(err, STK_BUDGET, "record has more than %zu bytes, which is all that it may take of the memory budget",
+                             s->gathered_max);
+    if (!stk__grow((void **)&s->gathered, &s->gathered_capacity, size, 1))
+        return stk__nomem(size, err);
+    return STK_OK;
 }
 
 /* Moves `size` bytes to `gathered`. Memory grows with the data that arrives, whatever a header claims. */
@@ -244,8 +256,7 @@ static stk_status gather(stk__record_stream *s, uint64_t size, stk_error *err)
         }
         const size_t n = (size_t)STK_MIN(size - done, (uint64_t)(s->end - s->begin));
         const uint64_t room = STK_MIN(size, STK_MAX(done + n, (uint64_t)GATHER_STEP));
-        if (room > SIZE_MAX || !grow_gathered(s, (size_t)room))
-            return stk__nomem((size_t)room, err);
+        STK_TRY(grow_gathered(s, (size_t)STK_MIN(room, (uint64_t)SIZE_MAX), err));
         memcpy(s->gathered + done, s->window + s->begin, n);
         drop(s, n);
         done += n;
@@ -305,19 +316,18 @@ static stk_status next_tfrecord(stk__record_stream *s, stk_bytes *out, bool *out
     } else {
         p = s->gathered;
     }
+    *out = (stk_bytes){p, (int64_t)size};
     if (s->verify && stk__tfrecord_data(p, (size_t)size, p + size, err) != STK_OK) {
         *out_again = true;
         return STK_CORRUPT;
     }
-    *out = (stk_bytes){p, (int64_t)size};
     return STK_OK;
 }
 
 /* Appends the window's first n bytes to the line that is gathered. */
 static stk_status gather_line(stk__record_stream *s, size_t *size, size_t n, stk_error *err)
 {
-    if (n > SIZE_MAX - *size || !grow_gathered(s, *size + n + 1))
-        return stk__nomem(*size + n + 1, err);
+    STK_TRY(grow_gathered(s, n > SIZE_MAX - *size - 1 ? SIZE_MAX : *size + n + 1, err));
     memcpy(s->gathered + *size, s->window + s->begin, n);
     *size += n;
     drop(s, n);

@@ -17,6 +17,8 @@
 #include "base/banned.h"
 
 enum { OPEN_MAX_FILES = 256, OPEN_MIN_FILES = 8, EDGE_BYTES = 4096 };
+/* Asking the kernel costs as much as reading a small record, so it is not done for each. */
+#define RECHECK_NS 10000000
 
 /*
  * State of a file's descriptor in one word, so that acquire and release are one atomic step each:
@@ -30,6 +32,8 @@ typedef struct record_file {
     char *path; /* set before start, then const */
     stk__record_index index;
     atomic_uint_fast64_t fd;
+    _Atomic int64_t checked_ns; /* when an open file was last compared with its index */
+    atomic_bool changed;        /* found to differ: every later read is refused */
 } record_file;
 
 struct stk__records {
@@ -408,6 +412,23 @@ stk_status stk__records_check_unchanged(stk__records *r, int32_t file, stk_error
     STK_TRY(stk__file_open(r->files[file].path, &fd, &now, err));
     close(fd);
     return changed(&r->files[file], &now, err);
+}
+
+stk_status stk__records_recheck(stk__records *r, int32_t number, int fd, int64_t now_ns, stk_error *err)
+{
+    record_file *file = &r->files[number];
+    const int64_t last = atomic_load_explicit(&file->checked_ns, memory_order_relaxed);
+    const bool known = atomic_load_explicit(&file->changed, memory_order_relaxed);
+    if (STK_LIKELY(!known && now_ns - last < RECHECK_NS))
+        return STK_OK;
+    stk__file_id now;
+    STK_TRY(stk__file_id_of(fd, file->path, &now, err));
+    const stk_status status = changed(file, &now, err);
+    if (status != STK_OK)
+        atomic_store(&file->changed, true);
+    else if (now_ns != INT64_MAX)
+        atomic_store_explicit(&file->checked_ns, now_ns, memory_order_relaxed);
+    return status;
 }
 
 /* One more user when the file is open. */

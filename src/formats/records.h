@@ -81,6 +81,11 @@ size_t stk__records_memory(const stk__records *records);
  */
 stk_status stk__records_acquire(stk__records *records, int32_t file, int *out_fd, stk_error *err);
 void stk__records_release(stk__records *records, int32_t file);
+/*
+ * CORRUPT with "changed since it was indexed" when size or mtime of an open file differ; from then on always. Looks every
+ * 10 ms at most; now_ns INT64_MAX: looks in any case. For every read, since fresh bytes may well look sound.
+ */
+stk_status stk__records_recheck(stk__records *records, int32_t file, int fd, int64_t now_ns, stk_error *err);
 /* CORRUPT with "changed since it was indexed" when size or mtime differ now, else OK. For a bad read's second look. */
 stk_status stk__records_check_unchanged(stk__records *records, int32_t file, stk_error *err);
 
@@ -94,11 +99,13 @@ stk_status stk__record_stream_open(const char *path, stk__framing framing, bool 
                                    stk_error *err);
 /*
  * The next record, valid until the next call. Its offset counts uncompressed bytes. END after the last record.
- * CORRUPT with *out_again true: this record is bad (data CRC) and the next call goes on behind it. CORRUPT with
+ * CORRUPT with *out_again true: this record is bad (data CRC; *out is set) and the next call goes on behind it. CORRUPT with
  * *out_again false: nothing after this place can be read; later calls say END.
  */
 stk_status stk__record_stream_next(stk__record_stream *stream, stk_bytes *out, int64_t *out_offset, bool *out_again,
                                    stk_error *err);
+/* Records larger than this end the stream with BUDGET; unlimited at first. */
+void stk__record_stream_limit(stk__record_stream *stream, int64_t max_bytes);
 /* Bytes read from the file so far, as stored. */
 int64_t stk__record_stream_bytes(const stk__record_stream *stream);
 void stk__record_stream_close(stk__record_stream *stream);

@@ -49,6 +49,7 @@ struct stk__tfrecord_writer {
     char *buffer; /* of file.stream; outlives it */
     bool deflating;
     bool failed; /* a write was lost: commit must not publish */
+    bool ended;  /* all is on the disk */
     z_stream z;
     uint8_t *deflated;
 };
@@ -158,8 +159,10 @@ void stk__tfrecord_writer_abort(stk__tfrecord_writer *w)
     writer_free(w);
 }
 
-stk_status stk__tfrecord_writer_commit(stk__tfrecord_writer *w, stk_error *err)
+stk_status stk__tfrecord_writer_end(stk__tfrecord_writer *w, stk_error *err)
 {
+    if (w->ended)
+        return STK_OK;
     stk_status status = STK_OK;
     if (w->failed) {
         status = stk_error_set(err, STK_IO, "an earlier write failed, so the file is not published");
@@ -169,6 +172,16 @@ stk_status stk__tfrecord_writer_commit(stk__tfrecord_writer *w, stk_error *err)
         w->z.avail_in = 0;
         status = deflate_some(w, Z_FINISH, err);
     }
+    if (status == STK_OK)
+        status = stk__new_file_sync(&w->file, err);
+    w->ended = status == STK_OK;
+    w->failed |= status != STK_OK;
+    return status;
+}
+
+stk_status stk__tfrecord_writer_commit(stk__tfrecord_writer *w, stk_error *err)
+{
+    stk_status status = stk__tfrecord_writer_end(w, err);
     if (status != STK_OK)
         stk__new_file_abort(&w->file);
     else

@@ -20,6 +20,8 @@ typedef struct stk__tfrecord_writer stk__tfrecord_writer;
 stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,
                                      stk__tfrecord_writer **out, stk_error *err);
 stk_status stk__tfrecord_writer_add(stk__tfrecord_writer *w, const void *data, size_t size, stk_error *err);
+/* Optional, before commit: everything to the disk. After it only the name is missing, so that files can appear together. */
+stk_status stk__tfrecord_writer_end(stk__tfrecord_writer *w, stk_error *err);
 /* Both free the writer. */
 stk_status stk__tfrecord_writer_commit(stk__tfrecord_writer *w, stk_error *err);
 void stk__tfrecord_writer_abort(stk__tfrecord_writer *w);

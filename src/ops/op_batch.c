@@ -1,11 +1,11 @@
 /* batch: stack samples into batches. */
 #include "engine/op.h"
 
-static stk_status batch_open(const stk_call *call, stk_error *err)
+static stk_status batch_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
-    const stk__batch_state *s = call->state;
+    const stk__batch_state *s = state;
     if (s->pad_value != 0 && !s->pad)
-        return call->host->fail(err, STK_INVALID, "pad_value is %g, but pad is false", s->pad_value);
+        return host->fail(err, STK_INVALID, "pad_value is %g, but pad is false", s->pad_value);
     return STK_OK;
 }
 
@@ -27,5 +27,5 @@ const stk_op stk__op_batch = {
     .options = batch_options,
     .state_size = sizeof(stk__batch_state),
     .role = STK_ROLE_BATCH,
-    .open = batch_open,
+    .schema = batch_schema,
 };

@@ -26,12 +26,23 @@ static bool dtype_by_name(const char *name, stk_dtype *out)
     return false;
 }
 
+static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_error *err)
+{
+    host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8, found %s%.60s",
+               arg->name, arg->value.text ? "" : "no name of a type", arg->value.text ? arg->value.text : "");
+    if (err) {
+        err->line = arg->value.line;
+        err->column = arg->value.column;
+    }
+    return STK_INVALID;
+}
+
 static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk_error *err)
 {
     stk_field field;
     STK_TRY(host->plan_read(plan, arg->name, &c->in, &field, err));
     if (arg->value.kind != STK_ARG_NAME || !dtype_by_name(arg->value.text, &c->to) || c->to == STK_BYTES)
-        return host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8", arg->name);
+        return bad_type(host, arg, err);
     if (field.dtype == STK_BYTES)
         return host->fail(err, STK_INVALID, "field '%s' is bytes, which cannot be cast to %s", arg->name,
                           stk_dtype_name(c->to));

@@ -8,14 +8,14 @@ typedef struct {
     int64_t uneven;
 } shard_state;
 
-static stk_status shard_open(const stk_call *call, stk_error *err)
+static stk_status shard_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
-    const shard_state *s = call->state;
+    const shard_state *s = state;
     if (s->count > 0 && s->index >= s->count)
-        return call->host->fail(err, STK_INVALID, "index must be below count %lld, got %lld", (long long)s->count,
-                                (long long)s->index);
+        return host->fail(err, STK_INVALID, "index must be below count %lld, got %lld", (long long)s->count,
+                          (long long)s->index);
     if (s->count == 0 && s->index > 0)
-        return call->host->fail(err, STK_INVALID, "index is %lld, but count is not given", (long long)s->index);
+        return host->fail(err, STK_INVALID, "index is %lld, but count is not given", (long long)s->index);
     return STK_OK;
 }
 
@@ -35,7 +35,7 @@ static int64_t shard_length(const void *state, int64_t n)
 static void shard_map(const void *state, int64_t n, stk__position *position)
 {
     const shard_state *s = state;
-    position->index = position->index * s->count + s->index;
+    position->index = stk__position_scale(position->index, s->count, s->index);
     if (s->uneven == UNEVEN_PAD && n != STK__ENDLESS && position->index >= n)
         position->index %= n; /* the first ones once more, so that all ranks have as many */
 }
@@ -89,6 +89,6 @@ const stk_op stk__op_shard = {
     .options = shard_options,
     .state_size = sizeof(shard_state),
     .role = STK_ROLE_ORDER,
-    .open = shard_open,
+    .schema = shard_schema,
     .order = &shard_order,
 };

@@ -14,7 +14,7 @@ static int64_t skip_length(const void *state, int64_t n)
 static void skip_map(const void *state, int64_t n, stk__position *position)
 {
     const skip_state *s = state;
-    position->index += s->count;
+    position->index = stk__position_scale(position->index, 1, s->count);
 }
 
 static stk__pass skip_pass(const void *state, int64_t seen)

@@ -50,9 +50,11 @@ const stk_op stk__op_text = {
     .gather = stk__source_gather,
     .rewind = stk__source_rewind,
     .pull = stk__source_pull,
+    .ahead = stk__source_ahead,
     .group_count = stk__source_group_count,
     .group_first = stk__source_group_first,
     .set_interleave = stk__source_set_interleave,
+    .memory = stk__source_memory,
     .fingerprint = stk__source_fingerprint,
     .damage = stk__source_damage,
 };

@@ -211,6 +211,9 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
+    /* All data is on the disk before the first file appears: a full disk leaves none of them. */
+    for (int64_t i = 0; i < s->shards; i++)
+        STK_TRY(stk__tfrecord_writer_end(s->writers[i], err));
     for (int64_t i = 0; i < s->shards; i++) {
         stk__tfrecord_writer *w = s->writers[i];
         s->writers[i] = NULL;

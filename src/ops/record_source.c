@@ -1,11 +1,13 @@
 /* Opening of record files, and reading of them by number. */
 #include "ops/record_source.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
@@ -15,6 +17,8 @@
 
 /* Consecutive records are read together up to this size. */
 #define RUN_BYTES ((int64_t)1 << 20)
+/* Reads that take longer than this do not come from memory: then the kernel is told of all of them before the first. */
+#define SLOW_READ_NS 30000
 
 /* What gather found out about one sample, for process. */
 typedef struct slot {
@@ -26,6 +30,7 @@ typedef struct slot {
 typedef struct source_worker {
     slot *slots;
     size_t count, capacity, next;
+    int64_t read_ns; /* of one run, a running mean */
 } source_worker;
 
 /* ---- opening ---- */
@@ -36,13 +41,15 @@ static stk_status lose_file(stk__record_source *s, const stk_error *error, stk_e
         return stk__nomem(sizeof *s->lost, err);
     s->lost[s->lost_count++] = *error;
     for (size_t i = 0; i < s->paths.count; i++) {
-        if (strcmp(s->paths.items[i], error->file) != 0)
+        if (strncmp(s->paths.items[i], error->file, sizeof error->file - 1) != 0) /* errors cut long names off */
             continue;
         stk__free(s->paths.items[i]);
         memmove(s->paths.items + i, s->paths.items + i + 1, sizeof(char *) * (s->paths.count - i - 1));
         s->paths.count--;
         return STK_OK;
     }
+    if (err)
+        *err = *error;
     return error->status; /* an error about no file of the set: no use in trying again */
 }
 
@@ -113,21 +120,72 @@ static bool json_number(const char *line, const char *key, int64_t *out)
     return end != at + strlen(key);
 }
 
-/* The start of a set's file named as in a quarantine list, or -1. The name is compared in its JSON form. */
+/* The number of the file that a line of a quarantine list names, or -1. The name is compared in its JSON form. */
 static int32_t file_by_json(const stk__record_source *s, const char *line)
 {
     static const char key[] = "{\"file\":";
     if (strncmp(line, key, sizeof key - 1) != 0)
         return -1;
-    for (int32_t f = 0; f < stk__records_file_count(s->records); f++) {
+    for (size_t f = 0; f < s->paths.count; f++) {
         stk__text t = STK__TEXT_INIT;
-        stk__text_json_str(&t, stk__records_path(s->records, f));
+        stk__text_json_str(&t, s->paths.items[f]);
         const bool same = t.data && strncmp(line + sizeof key - 1, t.data, t.length) == 0;
         stk__text_clear(&t);
         if (same)
-            return f;
+            return (int32_t)f;
     }
     return -1;
+}
+
+/* Records of streams have no number in the whole set, so they go by file and record. */
+static int64_t stream_key(int64_t file, int64_t record)
+{
+    return file << 40 | record;
+}
+
+static stk_status add_only(stk__record_source *s, int32_t file, int64_t record, size_t *capacity, stk_error *err)
+{
+    int64_t count = (int64_t)1 << 40;
+    if (s->records)
+        count = stk__records_first(s->records, file + 1) - stk__records_first(s->records, file);
+    if (record < 0 || record >= count)
+        return stk_error_set(err, STK_INVALID, "only= names record %lld of '%.300s', which has %lld records",
+                             (long long)record, s->paths.items[file], (long long)count);
+    if (!stk__grow((void **)&s->only, capacity, (size_t)s->only_count + 1, sizeof *s->only))
+        return stk__nomem(sizeof *s->only, err);
+    s->only[s->only_count++] =
+        s->records ? stk__records_first(s->records, file) + record : stream_key(file, record);
+    return STK_OK;
+}
+
+/* One line of the list. Stretches without a record have bytes -1: there is nothing to visit. */
+static stk_status read_only_line(stk__record_source *s, const char *path, const char *line, size_t *capacity, bool *known,
+                                 stk_error *err)
+{
+    int64_t record, bytes;
+    if (!json_number(line, "\"record\":", &record) || !json_number(line, "\"bytes\":", &bytes))
+        return stk_error_set(err, STK_INVALID, "'%.200s' is no quarantine list: found the line '%.60s'", path, line);
+    const int32_t file = file_by_json(s, line);
+    *known = *known || file >= 0;
+    return file >= 0 && bytes >= 0 ? add_only(s, file, record, capacity, err) : STK_OK;
+}
+
+static int compare_only(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* In order and once each: a record that was bad in several epochs is listed several times. */
+static void sort_only(stk__record_source *s)
+{
+    int64_t kept = 0;
+    if (s->only_count > 0)
+        qsort(s->only, (size_t)s->only_count, sizeof *s->only, compare_only);
+    for (int64_t i = 0; i < s->only_count; i++)
+        if (i == 0 || s->only[i] != s->only[i - 1])
+            s->only[kept++] = s->only[i];
+    s->only_count = kept;
 }
 
 static stk_status read_only(stk__record_source *s, const char *path, stk_error *err)
@@ -136,23 +194,19 @@ static stk_status read_only(stk__record_source *s, const char *path, stk_error *
     size_t size, capacity = 0;
     STK_TRY(stk__read_file(path, (size_t)1 << 30, &text, &size, err));
     stk_status status = STK_OK;
+    bool known = false;
+    s->has_only = true;
     for (char *line = text; *line && status == STK_OK;) {
         char *end = strchr(line, '\n');
         if (end)
             *end = 0;
-        int64_t record, bytes;
-        const int32_t file = file_by_json(s, line);
-        if (!json_number(line, "\"record\":", &record) || !json_number(line, "\"bytes\":", &bytes)) {
-            status = stk_error_set(err, STK_INVALID, "'%s' is no quarantine list: line '%.60s'", path, line);
-        } else if (file >= 0 && bytes >= 0 && record >= 0 &&
-                   record < stk__records_first(s->records, file + 1) - stk__records_first(s->records, file)) {
-            if (!stk__grow((void **)&s->only, &capacity, (size_t)s->only_count + 1, sizeof *s->only))
-                status = stk__nomem(sizeof *s->only, err);
-            else
-                s->only[s->only_count++] = stk__records_first(s->records, file) + record;
-        }
+        status = read_only_line(s, path, line, &capacity, &known, err);
         line = end ? end + 1 : line + strlen(line);
     }
+    if (status == STK_OK && size > 0 && !known)
+        status = stk_error_set(err, STK_INVALID, "'%.200s' lists no record of these files: its first line is '%.150s'", path,
+                               text);
+    sort_only(s);
     stk__free(text);
     return status;
 }
@@ -170,27 +224,14 @@ stk_status stk__source_open(stk__record_source *s, const stk_call *call, const s
             *err = s->lost[0];
         return s->lost[0].status;
     }
-    if (compressed && only_path)
-        return stk_error_set(err, STK_UNSUPPORTED, "only= needs files that can be indexed, and some are compressed");
-    if (compressed)
-        return STK_OK;
-    STK_TRY(open_index(s, call, err));
+    if (!compressed)
+        STK_TRY(open_index(s, call, err));
     return only_path ? read_only(s, only_path, err) : STK_OK;
-}
-
-static void close_lanes(stk__record_source *s)
-{
-    for (int64_t i = 0; i < s->lane_count; i++) {
-        if (s->lanes[i].stream)
-            stk__record_stream_close(s->lanes[i].stream);
-    }
-    s->lane_count = 0;
 }
 
 void stk__source_close(stk__record_source *s)
 {
-    close_lanes(s);
-    stk__free(s->lanes);
+    stk__lanes_close(s->lanes);
     stk__records_close(s->records);
     stk__paths_clear(&s->paths);
     stk__free(s->lost);
@@ -217,7 +258,7 @@ int64_t stk__source_count(const stk_call *call)
     const stk__record_source *s = call->state;
     if (!s->records)
         return -1;
-    return s->only ? s->only_count : stk__records_count(s->records);
+    return s->has_only ? s->only_count : stk__records_count(s->records);
 }
 
 static void extent_of(const stk__record_source *s, const stk__record_place *place, int64_t *out_start, int64_t *out_end)
@@ -229,20 +270,26 @@ static void extent_of(const stk__record_source *s, const stk__record_place *plac
 
 /* Reads slots [from, to), which lie one behind the other in one file, with one call. */
 static stk_status read_run(const stk__record_source *s, const stk_call *call, slot *slots, size_t from, size_t to,
-                           stk_error *err)
+                           int64_t now_ns, stk_error *err)
 {
     int64_t start, end, ignored;
     extent_of(s, &slots[from].place, &start, &ignored);
     extent_of(s, &slots[to - 1].place, &ignored, &end);
-    uint8_t *block = stk_bytes_block(call, s->field, (size_t)(end - start), err);
-    if (!block)
-        return err->status;
     const int32_t file = slots[from].place.file;
+    uint8_t *block = stk_bytes_block(call, s->field, (size_t)(end - start), err);
+    if (!block) {
+        snprintf(err->file, sizeof err->file, "%s", stk__records_path(s->records, file));
+        err->offset = start;
+        err->record = slots[from].place.record;
+        return err->status;
+    }
     int fd;
     /* What goes wrong here is looked at record by record in process. */
     if (stk__records_acquire(s->records, file, &fd, NULL) != STK_OK)
         return STK_OK;
-    const stk_status status = stk__pread_full(fd, block, (size_t)(end - start), start, "", NULL);
+    stk_status status = stk__pread_full(fd, block, (size_t)(end - start), start, "", NULL);
+    if (status == STK_OK)
+        status = stk__records_recheck(s->records, file, fd, now_ns, NULL);
     stk__records_release(s->records, file);
     if (status != STK_OK)
         return STK_OK;
@@ -257,6 +304,36 @@ static bool follows(const slot *before, const slot *after)
     return after->place.file == before->place.file && after->place.record == before->place.record + 1;
 }
 
+/* The end of the run of consecutive records that starts at `from`. */
+static size_t run_end(const stk__record_source *s, const slot *slots, size_t from, size_t n)
+{
+    int64_t start, end, ignored;
+    extent_of(s, &slots[from].place, &start, &end);
+    size_t to = from + 1;
+    for (; to < n && follows(&slots[to - 1], &slots[to]); to++) {
+        extent_of(s, &slots[to].place, &ignored, &end);
+        if (end - start > RUN_BYTES)
+            break;
+    }
+    return to;
+}
+
+/* Tells the kernel what will be read, so that the reads of a tile overlap on a disk or a network. */
+static void announce_reads(const stk__record_source *s, const slot *slots, size_t n)
+{
+    for (size_t from = 0, to; from < n; from = to) {
+        int64_t start, end, ignored;
+        int fd;
+        to = run_end(s, slots, from, n);
+        extent_of(s, &slots[from].place, &start, &ignored);
+        extent_of(s, &slots[to - 1].place, &ignored, &end);
+        if (stk__records_acquire(s->records, slots[from].place.file, &fd, NULL) != STK_OK)
+            continue;
+        posix_fadvise(fd, start, end - start, POSIX_FADV_WILLNEED);
+        stk__records_release(s->records, slots[from].place.file);
+    }
+}
+
 stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err)
 {
     const stk__record_source *s = call->state;
@@ -269,18 +346,17 @@ stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, 
         slot *one = &w->slots[i];
         one->sample = samples[i];
         one->data = NULL;
-        stk__records_find(s->records, s->only ? s->only[samples[i]->index] : samples[i]->index, &one->place);
+        stk__records_find(s->records, s->has_only ? s->only[samples[i]->index] : samples[i]->index, &one->place);
     }
-    for (size_t from = 0, to; from < n; from = to) {
-        int64_t start, end, ignored;
-        extent_of(s, &w->slots[from].place, &start, &end);
-        for (to = from + 1; to < n && follows(&w->slots[to - 1], &w->slots[to]); to++) {
-            extent_of(s, &w->slots[to].place, &ignored, &end);
-            if (end - start > RUN_BYTES)
-                break;
-        }
-        STK_TRY(read_run(s, call, w->slots, from, to, err));
+    if (w->read_ns > SLOW_READ_NS)
+        announce_reads(s, w->slots, n);
+    const int64_t start = stk__now_ns();
+    int64_t runs = 0;
+    for (size_t from = 0, to; from < n; from = to, runs++) {
+        to = run_end(s, w->slots, from, n);
+        STK_TRY(read_run(s, call, w->slots, from, to, start, err));
     }
+    w->read_ns = (w->read_ns * 7 + (stk__now_ns() - start) / STK_MAX(runs, 1)) / 8;
     return STK_OK;
 }
 
@@ -294,8 +370,10 @@ static stk_status read_alone(const stk__record_source *s, const stk_call *call, 
     if (!block)
         return err->status;
     STK_TRY(stk__records_acquire(s->records, one->place.file, &fd, err));
-    const stk_status status = stk__pread_full(fd, block, (size_t)(end - start), start,
-                                              stk__records_path(s->records, one->place.file), err);
+    stk_status status = stk__records_recheck(s->records, one->place.file, fd, INT64_MAX, err);
+    if (status == STK_OK)
+        status = stk__pread_full(fd, block, (size_t)(end - start), start,
+                                 stk__records_path(s->records, one->place.file), err);
     stk__records_release(s->records, one->place.file);
     STK_TRY(status);
     call->host->count_read(call, end - start);
@@ -354,90 +432,39 @@ void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t blo
 stk_status stk__source_rewind(const stk_call *call, stk_error *err)
 {
     stk__record_source *s = call->state;
-    close_lanes(s);
-    const int64_t lanes = STK_MAX((int64_t)1, STK_MIN(s->cycle, (int64_t)s->paths.count));
-    stk__source_lane *fresh = stk__realloc(s->lanes, (size_t)lanes * sizeof *fresh);
-    if (!fresh)
-        return stk__nomem((size_t)lanes * sizeof *fresh, err);
-    memset(fresh, 0, (size_t)lanes * sizeof *fresh);
-    s->lanes = fresh;
-    s->lane_count = lanes;
-    s->lane_at = s->block_at = s->next_file = 0;
-    return STK_OK;
+    if (s->lanes)
+        return stk__lanes_rewind(s->lanes, err);
+    const int64_t memory = call->host->open_info(call)->memory_bytes;
+    const stk__lanes_config config = {.paths = &s->paths, .framing = s->framing, .verify = s->verify, .field = s->field,
+                                      .cycle = s->cycle, .block = s->block, .memory_bytes = memory};
+    return stk__lanes_open(call, &config, &s->lanes, err);
 }
 
-static void next_lane(stk__record_source *s)
+static bool is_listed(stk__record_source *s, const stk_origin *origin)
 {
-    s->lane_at = s->lane_count ? (s->lane_at + 1) % s->lane_count : 0;
-    s->block_at = 0;
-}
-
-/* The file of this lane has ended: the next one takes its place at the lane's next turn, or at once if this one is unused. */
-static void end_lane(stk__record_source *s, stk__source_lane *lane)
-{
-    stk__record_stream_close(lane->stream);
-    lane->stream = NULL;
-    if (s->block_at > 0)
-        next_lane(s);
-}
-
-static void remove_lane(stk__record_source *s)
-{
-    memmove(s->lanes + s->lane_at, s->lanes + s->lane_at + 1,
-            sizeof *s->lanes * (size_t)(s->lane_count - s->lane_at - 1));
-    s->lane_count--;
-    if (s->lane_at >= s->lane_count)
-        s->lane_at = 0;
-    s->block_at = 0;
-}
-
-/* One try at the current lane; *out_done false: look again. */
-static stk_status pull_lane(const stk_call *call, stk__record_source *s, stk_sample *sample, bool *out_done, stk_error *err)
-{
-    stk__source_lane *lane = &s->lanes[s->lane_at];
-    *out_done = false;
-    if (!lane->stream) {
-        if (s->next_file >= (int64_t)s->paths.count) {
-            remove_lane(s);
-            return STK_OK;
-        }
-        lane->file = s->next_file++;
-        lane->record = 0;
-        sample->origin.file = s->paths.items[lane->file];
-        STK_TRY(stk__record_stream_open(s->paths.items[lane->file], s->framing, s->verify, &lane->stream, err));
-    }
-    stk_bytes data;
-    int64_t offset = -1;
-    bool again = false;
-    const int64_t before = stk__record_stream_bytes(lane->stream);
-    const stk_status status = stk__record_stream_next(lane->stream, &data, &offset, &again, err);
-    call->host->count_read(call, stk__record_stream_bytes(lane->stream) - before);
-    if (status == STK_END) {
-        end_lane(s, lane);
-        return STK_OK;
-    }
-    *out_done = true;
-    sample->origin = (stk_origin){s->paths.items[lane->file], status == STK_OK ? offset : -1, lane->record++,
-                                  status == STK_OK ? data.size : -1};
-    if (status == STK_OK)
-        stk_set_bytes(call, sample, s->field, data.data, data.size, false);
-    else if (!again)
-        end_lane(s, lane);
-    if (status == STK_OK || again) {
-        s->block_at++;
-        if (s->block_at >= s->block)
-            next_lane(s);
-    }
-    return status;
+    for (size_t i = 0; i < s->paths.count && s->paths.items[s->only_file] != origin->file; i++)
+        s->only_file = (s->only_file + 1) % s->paths.count;
+    const int64_t key = stream_key((int64_t)s->only_file, origin->record);
+    return s->only_count > 0 && bsearch(&key, s->only, (size_t)s->only_count, sizeof key, compare_only);
 }
 
 stk_status stk__source_pull(const stk_call *call, stk_sample *sample, stk_error *err)
 {
     stk__record_source *s = call->state;
-    bool done = false;
-    while (!done && s->lane_count > 0)
-        STK_TRY(pull_lane(call, s, sample, &done, err));
-    return done ? STK_OK : STK_END;
+    stk_status status;
+    int64_t passed = 0;
+    do {
+        if (++passed % 4096 == 0 && !call->host->progress(call, "looking for the listed records", passed, -1))
+            return call->host->fail(err, STK_CANCELLED, "the run was cancelled");
+        status = stk__lanes_pull(s->lanes, call, sample, err);
+    } while (status == STK_OK && s->has_only && !is_listed(s, &sample->origin));
+    return status;
+}
+
+stk_status stk__source_ahead(const stk_call *call)
+{
+    stk__record_source *s = call->state;
+    return s->lanes ? stk__lanes_ahead(s->lanes, call) : STK_END;
 }
 
 /* ---- the rest ---- */
@@ -445,42 +472,69 @@ stk_status stk__source_pull(const stk_call *call, stk_sample *sample, stk_error 
 int64_t stk__source_group_count(const stk_call *call)
 {
     const stk__record_source *s = call->state;
-    return s->only ? 1 : stk__records_file_count(s->records);
+    return s->has_only ? 1 : stk__records_file_count(s->records);
 }
 
 int64_t stk__source_group_first(const stk_call *call, int64_t group)
 {
     const stk__record_source *s = call->state;
-    if (s->only)
+    if (s->has_only)
         return group ? s->only_count : 0;
     return stk__records_first(s->records, (int32_t)group);
+}
+
+int64_t stk__source_memory(const stk_call *call)
+{
+    const stk__record_source *s = call->state;
+    return s->records ? (int64_t)stk__records_memory(s->records) + s->only_count * (int64_t)sizeof *s->only : 0;
+}
+
+/* Name, size, and the first and last bytes of a file that is read as a stream. */
+static uint64_t hash_file(uint64_t h, const char *path)
+{
+    enum { EDGE = 4096 };
+    uint64_t words[EDGE / 8];
+    const char *slash = strrchr(path, '/');
+    for (const char *p = slash ? slash + 1 : path; *p; p++)
+        h = stk__mix(h, (uint64_t)(unsigned char)*p);
+    stk__file_id id = {0, 0};
+    int fd;
+    if (strcmp(path, "-") == 0 || stk__file_open(path, &fd, &id, NULL) != STK_OK)
+        return h;
+    h = stk__mix(h, (uint64_t)id.size_bytes);
+    for (int end = 0; end < 2; end++) {
+        memset(words, 0, sizeof words);
+        if (pread(fd, words, sizeof words, end ? STK_MAX(id.size_bytes - EDGE, (int64_t)0) : 0) <= 0)
+            break;
+        for (size_t i = 0; i < EDGE / 8; i++)
+            h = stk__mix(h, words[i]);
+    }
+    close(fd);
+    return h;
 }
 
 uint64_t stk__source_fingerprint(const stk_call *call)
 {
     const stk__record_source *s = call->state;
-    if (s->records)
-        return stk__mix(stk__records_fingerprint(s->records), (uint64_t)s->only_count);
-    uint64_t h = 0;
-    for (size_t i = 0; i < s->paths.count; i++) {
-        stk__file_id id = {0, 0};
-        int fd;
-        if (strcmp(s->paths.items[i], "-") != 0 && stk__file_open(s->paths.items[i], &fd, &id, NULL) == STK_OK)
-            close(fd);
-        h = stk__mix(h, (uint64_t)id.size_bytes);
-    }
+    uint64_t h = s->records ? stk__records_fingerprint(s->records) : 0;
+    for (size_t i = 0; !s->records && i < s->paths.count; i++)
+        h = hash_file(h, s->paths.items[i]);
+    for (int64_t i = 0; i < s->only_count; i++)
+        h = stk__mix(h, (uint64_t)s->only[i]);
     return h;
 }
 
-bool stk__source_damage(const stk_call *call, size_t i, stk_error *out)
+bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes)
 {
     const stk__record_source *s = call->state;
     if (i < s->lost_count) {
         *out = s->lost[i];
+        *out_bytes = 0;
         return true;
     }
     i -= s->lost_count;
-    if (!s->records || i >= stk__records_damage_count(s->records))
+    /* Who asks for certain records need not hear of what lies between them. */
+    if (!s->records || s->has_only || i >= stk__records_damage_count(s->records))
         return false;
     const stk__damage *d = stk__records_damage(s->records, i);
     stk_error_clear(out);
@@ -488,5 +542,6 @@ bool stk__source_damage(const stk_call *call, size_t i, stk_error *out)
     snprintf(out->file, sizeof out->file, "%s", stk__records_path(s->records, d->file));
     out->offset = d->offset;
     out->record = d->record;
+    *out_bytes = d->size_bytes;
     return true;
 }

@@ -4,12 +4,7 @@
 
 #include "engine/op.h"
 #include "formats/records.h"
-
-/* One file of a stream that is being read. */
-typedef struct stk__source_lane {
-    stk__record_stream *stream;
-    int64_t file, record;
-} stk__source_lane;
+#include "ops/record_lanes.h"
 
 typedef struct stk__record_source {
     /* set by the op */
@@ -21,13 +16,14 @@ typedef struct stk__record_source {
     stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
     stk__records *records; /* NULL: a stream */
-    int64_t *only; /* numbers of the records to visit; NULL: all */
+    bool has_only;
+    int64_t *only; /* with has_only: the records to visit, sorted; numbers in the set, or file and record of a stream */
     int64_t only_count;
+    size_t only_file; /* the file that a stream looked at last */
 
-    /* streams; one thread at a time */
-    stk__source_lane *lanes;
-    int64_t lane_count, cycle, block, lane_at, block_at, next_file;
-    int64_t stream_bytes;
+    /* streams */
+    int64_t cycle, block;
+    stk__lanes *_Atomic lanes; /* from the first rewind on */
 } stk__record_source;
 
 /* Expands the patterns and indexes the files. `only_path`: a quarantine list that names the records to visit, or NULL. */
@@ -43,10 +39,12 @@ stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, 
 stk_status stk__source_process(const stk_call *call, stk_sample *sample, stk_error *err);
 stk_status stk__source_rewind(const stk_call *call, stk_error *err);
 stk_status stk__source_pull(const stk_call *call, stk_sample *sample, stk_error *err);
+stk_status stk__source_ahead(const stk_call *call);
 int64_t stk__source_group_count(const stk_call *call);
 int64_t stk__source_group_first(const stk_call *call, int64_t group);
 void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t block);
+int64_t stk__source_memory(const stk_call *call);
 uint64_t stk__source_fingerprint(const stk_call *call);
-bool stk__source_damage(const stk_call *call, size_t i, stk_error *out);
+bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
 
 #endif

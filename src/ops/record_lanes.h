@@ -1,0 +1,29 @@
+/* Record files as streams: one or several at a time, in turn, with blocks of records decoded ahead by any thread. */
+#ifndef STK_OPS_RECORD_LANES_H
+#define STK_OPS_RECORD_LANES_H
+
+#include <stoker/op.h>
+
+#include "formats/records.h"
+
+typedef struct stk__lanes stk__lanes;
+
+typedef struct stk__lanes_config {
+    const stk__paths *paths;
+    stk__framing framing;
+    bool verify;
+    int field;            /* the bytes field that gets the records */
+    int64_t cycle, block; /* files in turn, and records before the next has its turn */
+    int64_t memory_bytes; /* the whole budget; blocks take a small part of it */
+} stk__lanes_config;
+
+/* Starts at the first file. */
+stk_status stk__lanes_open(const stk_call *call, const stk__lanes_config *config, stk__lanes *_Atomic *out, stk_error *err);
+stk_status stk__lanes_rewind(stk__lanes *lanes, stk_error *err);
+/* The next record; one thread at a time. As `pull` of a source. */
+stk_status stk__lanes_pull(stk__lanes *lanes, const stk_call *call, stk_sample *sample, stk_error *err);
+/* As `ahead` of a source: any thread. */
+stk_status stk__lanes_ahead(stk__lanes *lanes, const stk_call *call);
+void stk__lanes_close(stk__lanes *lanes);
+
+#endif
