@@ -98,6 +98,8 @@ static stk_status run_open(run *r)
     if (r->options->digest)
         STK_TRY(stk_digest_new(&r->digest, err));
     STK_TRY(stk_pipeline_open(r->setup.text, &r->config, &r->pipeline, err));
+    if (r->digest && !stk_pipeline_carry_digest(r->pipeline, r->digest))
+        run_log(r, STK_LOG_INFO, "the checkpoint has no digest, so the digest covers what follows it alone");
     r->opened_ns = stk__now_ns();
     return STK_OK;
 }

@@ -44,7 +44,7 @@ typedef struct stk_arg {
     int64_t integer;   /* INT */
     double number;     /* INT and FLOAT */
     const char *text;  /* STRING, NAME, and the name of a TYPE */
-    const struct stk_arg *items; /* LIST: its items; TYPE: the dimensions, INT each, -1 for one left empty */
+    const struct stk_arg *items; /* LIST: its items; TYPE: the dimensions, INT each, -1 for an open one */
     size_t item_count;
     bool has_dims; /* TYPE: brackets were written, be they empty */
     const struct stk_named_arg *mods; /* TYPE: what stands in the parentheses, names always set */

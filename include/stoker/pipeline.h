@@ -106,6 +106,13 @@ STK_API void stk_digest_add(stk_digest *digest, const stk_batch *batch);
 /* 32 hex digits and NUL. */
 STK_API void stk_digest_hex(const stk_digest *digest, char out[33]);
 STK_API void stk_digest_free(stk_digest *digest);
+/*
+ * From now on checkpoints carry the value of `digest` along. When the run was resumed from a checkpoint that has one, the
+ * digest goes on from there, so that in the end it is that of the whole run. Call it before the first next; feed each batch
+ * before the next checkpoint. `digest` must outlive the pipeline. False when the run was resumed from a checkpoint without
+ * one: then the digest covers what comes from here. Since 0.1.
+ */
+STK_API bool stk_pipeline_carry_digest(stk_pipeline *pipeline, stk_digest *digest);
 
 /* ---- what is going on ---- */
 
@@ -127,7 +134,8 @@ typedef struct stk_stats {
 
 STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);
 
-/* Time that workers spent in op i (in plan order), and its name; false past the last. Since 0.1. */
+/* Time that workers spent in op i (in plan order; then cache, where there is one, and batch), and its name; false past the
+   last. Since 0.1. */
 STK_API bool stk_pipeline_op_stats(const stk_pipeline *pipeline, size_t i, const char **out_name, int64_t *out_busy_ns,
                                    int64_t *out_samples);
 

@@ -25,7 +25,7 @@ bool stk__can_assemble_locked(const stk_pipeline *p)
     if (!part)
         return supply_over_locked(p);
     /* Room in the line for a full batch, and a slab to fill. */
-    return p->flight_count < p->ahead && (p->filling || stk__slab_room_locked(p));
+    return p->flight_count < stk__ahead_locked(p) && (p->filling || stk__slab_room_locked(p));
 }
 
 /* Whether relay k lets this row pass. A relay that has had its fill ends the run, unless a repeat starts it anew. */
@@ -177,7 +177,7 @@ static bool have_slab(stk_pipeline *p)
     if (p->filling)
         return true;
     pthread_mutex_lock(&p->lock);
-    if (p->flight_count < p->ahead && stk__slab_room_locked(p))
+    if (p->flight_count < stk__ahead_locked(p) && stk__slab_room_locked(p))
         p->filling = stk__take_slab_locked(p);
     pthread_mutex_unlock(&p->lock);
     return p->filling != NULL;

@@ -79,7 +79,7 @@ void stk__budget_free(stk__budget *budget, void *p, size_t size)
 
 stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra, stk_error *err)
 {
-    if (extra <= b->capacity - b->size)
+    if (STK_LIKELY(b->data && extra <= b->capacity - b->size))
         return STK_OK;
     if (extra > SIZE_MAX / 4 - b->size)
         return stk__budget_error(budget, extra, err);

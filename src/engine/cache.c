@@ -63,6 +63,7 @@ typedef struct stk__cache {
     uint64_t fingerprint;
     int64_t expected; /* samples in a whole pass; -1: unknown */
     _Atomic(entry *) *pages;
+    _Atomic size_t page_end; /* no page in use lies behind it, so that small caches need not look at all */
     _Atomic int64_t stored, hits, misses, bytes;
     int read_fd, write_fd;
     char *temp;
@@ -72,6 +73,13 @@ typedef struct stk__cache {
     int64_t end;   /* of the temporary file; guarded by lock */
     stk__buffer pack; /* guarded by lock */
 } stk__cache;
+
+static void note_page(stk__cache *c, size_t page)
+{
+    size_t end = atomic_load(&c->page_end);
+    while (end <= page && !atomic_compare_exchange_weak(&c->page_end, &end, page + 1))
+        ;
+}
 
 static entry *find_entry(stk_pipeline *p, stk__cache *c, int64_t index, bool make)
 {
@@ -92,6 +100,7 @@ static entry *find_entry(stk_pipeline *p, stk__cache *c, int64_t index, bool mak
         memset((void *)fresh, 0, room);
         if (atomic_compare_exchange_strong(&c->pages[page], &entries, fresh)) {
             atomic_fetch_add(&c->bytes, (int64_t)room);
+            note_page(c, page);
             entries = fresh;
         } else {
             stk__budget_free(&p->budget, (void *)fresh, room);
@@ -158,7 +167,7 @@ static bool dropped_fits(const stk_pipeline *p, int32_t dropped_at)
 
 static void forget_entries(stk__cache *c)
 {
-    for (size_t page = 0; page < PAGE_COUNT; page++) {
+    for (size_t page = 0; page < atomic_load(&c->page_end); page++) {
         entry *entries = atomic_load(&c->pages[page]);
         for (int i = 0; entries && i < PAGE_ENTRIES; i++)
             atomic_store(&entries[i].stored, false);
@@ -420,7 +429,7 @@ static stk_status publish_locked(stk_pipeline *p, stk__cache *c, stk_error *err)
     if (!entries)
         return stk__nomem((size_t)count * sizeof *entries, err);
     int64_t n = 0;
-    for (size_t page = 0; page < PAGE_COUNT && n < count; page++) {
+    for (size_t page = 0; page < atomic_load(&c->page_end) && n < count; page++) {
         const entry *from = atomic_load(&c->pages[page]);
         for (int i = 0; from && i < PAGE_ENTRIES && n < count; i++)
             if (atomic_load(&from[i].stored))
@@ -506,7 +515,7 @@ void stk__cache_close(stk_pipeline *p)
     stk__cache *c = p->cache;
     if (!c)
         return;
-    for (size_t page = 0; c->pages && page < PAGE_COUNT; page++) {
+    for (size_t page = 0; c->pages && page < atomic_load(&c->page_end); page++) {
         entry *entries = atomic_load(&c->pages[page]);
         if (entries)
             free_page(p, entries);

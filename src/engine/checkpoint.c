@@ -17,7 +17,7 @@
 /* All numbers of the file, by name. */
 #define SINGLE_LIST(X)                                                                                        \
     X(batches) X(samples) X(ticket) X(position) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(world) X(rank) \
-    X(epoch) X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size)
+    X(epoch) X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size) X(has_digest)
 
 static void put_array(stk__text *t, const char *name, const int64_t *values, int count)
 {
@@ -34,6 +34,7 @@ void stk__checkpoint_print(const stk__checkpoint *c, stk__text *t)
 #define PUT(name) stk__text_printf(t, #name " %" PRId64 "\n", c->name);
     SINGLE_LIST(PUT)
 #undef PUT
+    stk__text_printf(t, "digest_high %016" PRIx64 "\ndigest_low %016" PRIx64 "\n", c->digest_high, c->digest_low);
     put_array(t, "relay_seen", c->relay_seen, STK__MAX_RELAYS);
     put_array(t, "relay_epoch", c->relay_epoch, STK__MAX_RELAYS);
     put_array(t, "batch_seen", c->batch_seen, STK__CHAIN_MAX);
@@ -74,6 +75,10 @@ static bool read_line(stk__checkpoint *c, char *line)
         return read_hex(space + 1, &c->pipeline);
     if (IS("data"))
         return read_hex(space + 1, &c->data);
+    if (IS("digest_high"))
+        return read_hex(space + 1, &c->digest_high);
+    if (IS("digest_low"))
+        return read_hex(space + 1, &c->digest_low);
 #define GET(name)   \
     if (IS(#name)) \
         return read_array(space, &c->name, 1);
@@ -173,11 +178,23 @@ stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error 
     shard_of(p, &c.world, &c.rank);
     if (p->direct && !stk__chain_inelastic(&p->plan.chain))
         stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);
+    if (p->digest) {
+        c.has_digest = 1;
+        stk__digest_get(p->digest, &c.digest_high, &c.digest_low);
+    }
     stk__text t = STK__TEXT_INIT;
     stk__checkpoint_print(&c, &t);
     const stk_status status = t.failed ? stk__nomem(t.length, err) : stk__write_file(path, t.data, t.length, err);
     stk__text_clear(&t);
     return status;
+}
+
+bool stk_pipeline_carry_digest(stk_pipeline *p, stk_digest *digest)
+{
+    p->digest = digest;
+    if (p->resumed_digest)
+        stk__digest_set(digest, p->digest_high, p->digest_low);
+    return p->resumed_digest || !p->plan.config.resume_path;
 }
 
 /* Goes on with another number of ranks, in the middle of an epoch. */
@@ -244,6 +261,9 @@ static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *er
     shard_of(p, &world, &rank);
     STK_TRY(world == c->world ? go_on_same(p, c, err) : go_on_elastic(p, c, world, err));
     p->start = p->consumed = p->place;
+    p->resumed_digest = c->has_digest != 0;
+    p->digest_high = c->digest_high;
+    p->digest_low = c->digest_low;
     return STK_OK;
 }
 

@@ -13,11 +13,17 @@ typedef struct stk__checkpoint {
     int64_t epoch, consumed; /* by all ranks together; for another number of ranks */
     int64_t elastic, elastic_epoch, elastic_base;
     int64_t batch_size;
+    int64_t has_digest;
+    uint64_t digest_high, digest_low; /* of all batches up to here */
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS], batch_seen[STK__CHAIN_MAX];
 } stk__checkpoint;
 
 void stk__checkpoint_print(const stk__checkpoint *checkpoint, stk__text *out);
 /* Untrusted input, NUL-terminated; the text is changed while reading. */
 stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, stk_error *err);
+
+/* The value of a digest, to keep and to go on from. */
+void stk__digest_get(const stk_digest *digest, uint64_t *out_high, uint64_t *out_low);
+void stk__digest_set(stk_digest *digest, uint64_t high, uint64_t low);
 
 #endif

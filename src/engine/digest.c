@@ -1,16 +1,19 @@
-/* XXH3-128 over batches: the same data gives the same digest, however its memory lies. */
+/*
+ * XXH3-128 over batches, chained: each batch is hashed behind the digest of all before it. So the same data gives the same
+ * digest, however its memory lies, and a checkpoint can carry it along as 16 bytes.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include <stoker/pipeline.h>
-
 #include "base/mem.h"
+#include "engine/checkpoint.h"
 
 #include "base/banned.h"
 
 struct stk_digest {
-    XXH3_state_t *state;
+    XXH3_state_t *state; /* used for one batch at a time */
+    XXH128_hash_t value; /* of all batches so far */
 };
 
 stk_status stk_digest_new(stk_digest **out, stk_error *err)
@@ -22,7 +25,7 @@ stk_status stk_digest_new(stk_digest **out, stk_error *err)
         stk__free(d);
         return stk__nomem(sizeof *d, err);
     }
-    XXH3_128bits_reset(d->state);
+    d->value = XXH3_128bits("", 0);
     *out = d;
     return STK_OK;
 }
@@ -57,15 +60,30 @@ static void add_column(stk_digest *d, const stk_column *c)
 
 void stk_digest_add(stk_digest *digest, const stk_batch *batch)
 {
+    XXH128_canonical_t before;
+    XXH128_canonicalFromHash(&before, digest->value);
+    XXH3_128bits_reset(digest->state);
+    XXH3_128bits_update(digest->state, &before, sizeof before);
     add_int(digest, batch->rows);
     for (int32_t c = 0; c < batch->column_count; c++)
         add_column(digest, &batch->columns[c]);
+    digest->value = XXH3_128bits_digest(digest->state);
+}
+
+void stk__digest_get(const stk_digest *digest, uint64_t *out_high, uint64_t *out_low)
+{
+    *out_high = digest->value.high64;
+    *out_low = digest->value.low64;
+}
+
+void stk__digest_set(stk_digest *digest, uint64_t high, uint64_t low)
+{
+    digest->value = (XXH128_hash_t){.high64 = high, .low64 = low};
 }
 
 void stk_digest_hex(const stk_digest *digest, char out[33])
 {
-    const XXH128_hash_t h = XXH3_128bits_digest(digest->state);
-    snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)digest->value.high64, (unsigned long long)digest->value.low64);
 }
 
 void stk_digest_free(stk_digest *digest)

@@ -15,6 +15,8 @@
 /* A unit should take about this long: short enough for low latency, long enough that the lock does not matter. */
 #define UNIT_NS 250000
 #define NAP_NS 100000
+#define AHEAD_BYTES ((int64_t)8 << 20)
+#define AHEAD_MOST 64
 
 void stk__fail_locked(stk_pipeline *p, const stk_error *error)
 {
@@ -43,6 +45,18 @@ static void wake_one_locked(stk_pipeline *p)
 static int batches_ahead(const stk_pipeline *p)
 {
     return p->flight_count + (p->filling != NULL);
+}
+
+/*
+ * How many batches may be made ahead. Small ones are soon used up while the consumer waits for its turn on a busy core, so
+ * there may be more of them.
+ */
+int stk__ahead_locked(const stk_pipeline *p)
+{
+    if (p->ahead_fixed || !p->slab_known)
+        return p->ahead;
+    const int64_t small = AHEAD_BYTES / ((int64_t)p->slab_bytes + 1);
+    return (int)STK_MAX(p->ahead, STK_MIN(small, AHEAD_MOST));
 }
 
 /* What batches that are being made may still come to need, and one more. */
@@ -172,7 +186,7 @@ static void direct_position(stk_pipeline *p, stk__part *part, int64_t row, stk_s
 
 static bool may_open_batch_locked(const stk_pipeline *p)
 {
-    return !p->failed && p->next_batch < p->plan.chain.total && batches_ahead(p) < p->ahead && stk__slab_room_locked(p);
+    return !p->failed && p->next_batch < p->plan.chain.total && batches_ahead(p) < stk__ahead_locked(p) && stk__slab_room_locked(p);
 }
 
 /* Starts the next batch where budget and look-ahead allow. */
@@ -636,6 +650,8 @@ static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error 
     p->flight_head = (p->flight_head + 1) % FLIGHT_MAX;
     p->flight_count--;
     p->held_count++;
+    slab->next = p->held_slabs;
+    p->held_slabs = slab;
     p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
     wake_one_locked(p);
     *out = slab;
@@ -681,6 +697,10 @@ void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
     stk__slab *slab = (stk__slab *)(uintptr_t)batch;
     pthread_mutex_lock(&p->lock);
     p->held_count--;
+    stk__slab **link = &p->held_slabs;
+    while (*link != slab)
+        link = &(*link)->next;
+    *link = slab->next;
     give_slab_back_locked(p, slab);
     wake_one_locked(p);
     pthread_mutex_unlock(&p->lock);

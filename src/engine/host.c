@@ -59,7 +59,7 @@ static void *host_out(const stk_call *call, stk_sample *sample, int id, const in
         stk_error_set(err, STK_CORRUPT, "field '%s' got a shape that does not fit the plan", var->name);
         return NULL;
     }
-    if (var->column >= 0 && var->fixed) {
+    if (var->column >= 0 && var->row_bytes > 0) {
         const int64_t row = ((stk__tile_sample *)(void *)sample)->row;
         value->data = w->part->dense[var->column] + (size_t)row * var->row_bytes;
     } else {

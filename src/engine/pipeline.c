@@ -73,12 +73,19 @@ static stk_status count_damage(stk_pipeline *p, stk_error *err)
     return STK_OK;
 }
 
+static const char *slot_name(const stk_pipeline *p, int slot)
+{
+    if (slot == stk__slot_cache(p))
+        return "cache";
+    return slot == stk__slot_batch(p) ? "batch" : p->plan.segment[slot]->op->name;
+}
+
 static void name_slices(stk_pipeline *p)
 {
     stk_recorder *r = p->recorder;
     stk__trace_names *n = &p->names;
-    for (int i = 0; i < p->plan.segment_count; i++)
-        n->steps[i] = stk__recorder_name(r, p->plan.segment[i]->op->name, "op");
+    for (int i = 0; i < stk__slot_count(p); i++)
+        n->steps[i] = stk__recorder_name(r, slot_name(p, i), "op");
     n->unit = stk__recorder_name(r, "unit", "work");
     n->assemble = stk__recorder_name(r, "assemble", "work");
     n->finish = stk__recorder_name(r, "finish batch", "work");
@@ -94,9 +101,9 @@ static void name_slices(stk_pipeline *p)
 static stk_status start_trace(stk_pipeline *p, stk_error *err)
 {
     p->recorder = p->plan.config.recorder;
-    p->names.steps = stk__calloc((size_t)p->plan.segment_count, sizeof *p->names.steps);
+    p->names.steps = stk__calloc((size_t)stk__slot_count(p), sizeof *p->names.steps);
     if (!p->names.steps)
-        return stk__nomem((size_t)p->plan.segment_count * sizeof *p->names.steps, err);
+        return stk__nomem((size_t)stk__slot_count(p) * sizeof *p->names.steps, err);
     if (!p->recorder)
         return STK_OK;
     name_slices(p);
@@ -122,7 +129,8 @@ static stk_status open_workers(stk_pipeline *p, stk_error *err)
 static void choose_ahead(stk_pipeline *p)
 {
     const stk__prefetch_state *prefetch = p->plan.prefetch ? p->plan.prefetch->state : NULL;
-    const int64_t wanted = prefetch && prefetch->batches > 0 ? prefetch->batches + 1 : STK_MAX(2 * p->threads + 2, 8);
+    p->ahead_fixed = prefetch && prefetch->batches > 0;
+    const int64_t wanted = p->ahead_fixed ? prefetch->batches + 1 : STK_MAX(2 * p->threads + 2, 8);
     p->ahead = (int)STK_MIN(wanted, (int64_t)STK_COUNT(p->flight) - 2);
 }
 
@@ -211,6 +219,15 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     return STK_OK;
 }
 
+static void free_slabs(stk_pipeline *p, stk__slab *list)
+{
+    while (list) {
+        stk__slab *next = list->next;
+        stk__slab_free(p, list);
+        list = next;
+    }
+}
+
 static void free_queues(stk_pipeline *p)
 {
     for (int i = 0; i < p->queue_count; i++) {
@@ -222,11 +239,8 @@ static void free_queues(stk_pipeline *p)
     for (int i = 0; i < p->flight_count; i++)
         stk__slab_free(p, p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]);
     stk__slab_free(p, p->filling);
-    while (p->free_slabs) {
-        stk__slab *next = p->free_slabs->next;
-        stk__slab_free(p, p->free_slabs);
-        p->free_slabs = next;
-    }
+    free_slabs(p, p->free_slabs);
+    free_slabs(p, p->held_slabs);
     while (p->free_parts) {
         stk__part *next = p->free_parts->next;
         stk__part_free(p, p->free_parts);
@@ -313,13 +327,16 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
 bool stk_pipeline_op_stats(const stk_pipeline *p, size_t i, const char **out_name, int64_t *out_busy_ns,
                            int64_t *out_samples)
 {
-    if (i >= (size_t)p->plan.segment_count)
+    int slot = (int)i;
+    if (!p->cache && slot >= stk__slot_cache(p))
+        slot++; /* no cache, no row for it */
+    if (i >= (size_t)stk__slot_count(p) || slot >= stk__slot_count(p))
         return false;
-    *out_name = p->plan.segment[i]->op->name;
+    *out_name = slot_name(p, slot);
     *out_busy_ns = *out_samples = 0;
     for (int w = 0; w < p->threads; w++) {
-        *out_busy_ns += atomic_load(&p->workers[w].busy_ns[i]);
-        *out_samples += atomic_load(&p->workers[w].samples[i]);
+        *out_busy_ns += atomic_load(&p->workers[w].busy_ns[slot]);
+        *out_samples += atomic_load(&p->workers[w].samples[slot]);
     }
     return true;
 }

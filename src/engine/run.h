@@ -124,11 +124,11 @@ typedef struct stk__worker {
     stk__buffer cache_buffer;
     stk__part *part; /* being worked on */
     stk__track *track;
-    int64_t *unit_ns; /* per step, in this unit */
+    int64_t *unit_ns; /* per slot, in this unit */
 
     /* written by the worker, read by anybody */
-    _Atomic int64_t *busy_ns; /* per step */
-    _Atomic int64_t *samples; /* per step */
+    _Atomic int64_t *busy_ns; /* per slot */
+    _Atomic int64_t *samples; /* per slot */
     _Atomic int64_t bytes_read;
     _Atomic int stall_step;   /* what it is on, -1: nothing */
     _Atomic int64_t stall_since_ns, stall_index;
@@ -158,7 +158,8 @@ struct stk_pipeline {
     int *stored_columns;      /* columns whose values do not lie in their rows already when the steps are through */
     int stored_count;
     int64_t part_rows;        /* rows of a part at most */
-    int ahead;                /* batches in flight or ready at most */
+    int ahead;                /* batches in flight or ready, see stk__ahead_locked */
+    bool ahead_fixed;         /* the user said how many */
     bool direct;              /* batches can be counted: rows are written into their slab at once */
     int64_t total_tickets;    /* where they cannot */
     stk_recorder *recorder;
@@ -171,7 +172,7 @@ struct stk_pipeline {
     pthread_cond_t work, ready, watch;
 
     /* guarded by lock */
-    stk__slab *free_slabs;
+    stk__slab *free_slabs, *held_slabs; /* held: by the consumer */
     int slab_count, held_count;
     size_t slab_bytes;    /* the most that one slab and its parts took */
     stk__slab *flight[256]; /* ring of batches in order, oldest first */
@@ -208,6 +209,9 @@ struct stk_pipeline {
     /* consumer only */
     stk__place consumed;
     stk__place start; /* where a resumed run began */
+    stk_digest *digest; /* the caller's; checkpoints carry its value along */
+    bool resumed_digest;
+    uint64_t digest_high, digest_low; /* from the checkpoint */
     stk_error failure;
     bool failure_set;
     _Atomic int64_t consumer_wait_ns, samples_out, batches_out, skipped, quarantined, dropped, lost_bytes;
@@ -215,6 +219,22 @@ struct stk_pipeline {
     pthread_t watchdog;
     bool watchdog_started;
 };
+
+/* Times and traces have a slot for each step of the segment, then one for the cache and one for all that makes the batch. */
+static inline int stk__slot_cache(const stk_pipeline *p)
+{
+    return p->plan.segment_count;
+}
+
+static inline int stk__slot_batch(const stk_pipeline *p)
+{
+    return p->plan.segment_count + 1;
+}
+
+static inline int stk__slot_count(const stk_pipeline *p)
+{
+    return p->plan.segment_count + 2;
+}
 
 /* slab.c */
 stk_status stk__slab_new(stk_pipeline *p, stk__slab **out, stk_error *err);
@@ -266,6 +286,7 @@ bool stk__can_assemble_locked(const stk_pipeline *p);
 
 /* exec.c */
 stk__slab *stk__take_slab_locked(stk_pipeline *p);
+int stk__ahead_locked(const stk_pipeline *p);
 /* False when none can be had now. */
 bool stk__slab_room_locked(const stk_pipeline *p);
 void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab);

@@ -383,6 +383,8 @@ static stk_status pad_column(stk_pipeline *p, stk__slab *slab, int c, int64_t *m
     int64_t row_elements = shape_elements(max_shape, var->ndim), all;
     if (__builtin_mul_overflow(row_elements, rows, &all) || all > INT64_MAX / 16)
         return stk__budget_error(&p->budget, SIZE_MAX, err);
+    if (all == 0)
+        return STK_OK;
     /* The offsets buffer is free for a padded column: the padded array is made there, then the two change places. */
     stk__buffer *padded = &slab->offsets[c];
     padded->size = 0;

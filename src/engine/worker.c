@@ -32,16 +32,17 @@ static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
 
 stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_error *err)
 {
-    const size_t steps = (size_t)p->plan.segment_count, vars = (size_t)p->plan.var_count;
+    const size_t steps = (size_t)p->plan.segment_count, slots = (size_t)stk__slot_count(p);
+    const size_t vars = (size_t)p->plan.var_count;
     w->pipeline = p;
     w->number = number;
     w->calls = stk__calloc(steps, sizeof *w->calls);
     w->tile = stk__calloc(STK__TILE_MAX, sizeof *w->tile);
     w->values = stk__calloc(STK__TILE_MAX * vars, sizeof *w->values);
     w->placed = stk__calloc(STK__TILE_MAX * vars, 1);
-    w->unit_ns = stk__calloc(steps, sizeof *w->unit_ns);
-    w->busy_ns = stk__calloc(steps, sizeof *w->busy_ns);
-    w->samples = stk__calloc(steps, sizeof *w->samples);
+    w->unit_ns = stk__calloc(slots, sizeof *w->unit_ns);
+    w->busy_ns = stk__calloc(slots, sizeof *w->busy_ns);
+    w->samples = stk__calloc(slots, sizeof *w->samples);
     if (!w->calls || !w->tile || !w->values || !w->placed || !w->unit_ns || !w->busy_ns || !w->samples)
         return stk__nomem(STK__TILE_MAX * vars * sizeof *w->values, err);
     atomic_init(&w->stall_step, -1);
@@ -252,8 +253,10 @@ static stk_status store_value(stk__worker *w, stk__tile_sample *ts, int c, stk_e
     const size_t bytes = (size_t)value->elements * var->element_bytes;
     stk_bytes *views;
     if (var->fixed) {
+        if (!bytes)
+            return STK_OK;
         char *row = part->dense[c] + (size_t)ts->row * p->column_row_bytes[c];
-        if (value->data != row && bytes)
+        if (value->data != row)
             memcpy(row, value->data, bytes);
         views = (stk_bytes *)(void *)row;
     } else {
@@ -309,31 +312,40 @@ static void stall_mark(stk__worker *w, int step, int64_t now)
     atomic_store_explicit(&w->stall_step, step, memory_order_relaxed);
 }
 
+/* Adds the time since *now to a slot of the unit's times. */
+static void charge_time(stk__worker *w, int slot, int64_t *now)
+{
+    const int64_t then = stk__now_ns();
+    w->unit_ns[slot] += then - *now;
+    *now = then;
+}
+
 /* The tile through all steps; adds each step's time to unit_ns. Returns the time at the end. */
 static int64_t run_tile(stk__worker *w, int n, int64_t now)
 {
     stk_pipeline *p = w->pipeline;
+    const int steps = p->plan.segment_count;
     stk_error error;
     stk_error_clear(&error);
-    if (p->cache)
+    if (p->cache) {
         load_cached(w, n, &error);
-    for (int step = 0; step < p->plan.segment_count; step++) {
-        if (p->cache && step == p->plan.cache_at)
+        charge_time(w, stk__slot_cache(p), &now);
+    }
+    for (int step = 0; step <= steps; step++) {
+        if (p->cache && step == p->plan.cache_at) {
             store_cached(w, n, &error);
-        const stk__step *s = p->plan.segment[step];
-        if (s->unused || (step > 0 && !s->op->process))
+            charge_time(w, stk__slot_cache(p), &now);
+        }
+        const stk__step *s = step < steps ? p->plan.segment[step] : NULL;
+        if (!s || s->unused || (step > 0 && !s->op->process))
             continue;
         stall_mark(w, step, now);
         if (step == 0)
             run_source(w, n, &error);
         else
             run_step(w, step, n, &error);
-        const int64_t then = stk__now_ns();
-        w->unit_ns[step] += then - now;
-        now = then;
+        charge_time(w, step, &now);
     }
-    if (p->cache && p->plan.cache_at == p->plan.segment_count)
-        store_cached(w, n, &error);
     store_tile(w, n, &error);
     return now;
 }
@@ -361,7 +373,7 @@ static void trace_unit(stk__worker *w, int64_t start, int64_t end)
     const stk__slice_args args = {.name = {p->names.arg_rows}, .value = {w->part->rows}};
     stk__track_slice(w->track, p->names.unit, start, end, &args);
     int64_t at = start;
-    for (int i = 0; i < p->plan.segment_count; i++) {
+    for (int i = 0; i < stk__slot_count(p); i++) {
         if (!w->unit_ns[i])
             continue;
         stk__track_slice(w->track, p->names.steps[i], at, at + w->unit_ns[i], NULL);
@@ -376,7 +388,7 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
     const int64_t start = stk__now_ns();
     int64_t now = start;
     w->part = part;
-    memset(w->unit_ns, 0, sizeof *w->unit_ns * (size_t)p->plan.segment_count);
+    memset(w->unit_ns, 0, sizeof *w->unit_ns * (size_t)stk__slot_count(p));
     for (int64_t row = 0; row < part->rows && part->error_row < 0;) {
         const int n = (int)STK_MIN(tile_size(p), part->rows - row);
         memset(w->placed, 0, (size_t)n * vars);
@@ -390,14 +402,17 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
             if (part->dropped_at)
                 part->dropped_at[row] = STK__ROW_KEPT;
         }
+        charge_time(w, stk__slot_batch(p), &now);
         now = run_tile(w, n, now);
         note_scratch(w, n);
         stk__arena_reset(&w->scratch, p->chunks);
     }
+    charge_time(w, stk__slot_batch(p), &now);
     atomic_store_explicit(&w->stall_step, -1, memory_order_relaxed);
-    for (int i = 0; i < p->plan.segment_count; i++)
+    for (int i = 0; i < stk__slot_count(p); i++)
         atomic_fetch_add_explicit(&w->busy_ns[i], w->unit_ns[i], memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->samples[stk__slot_batch(p)], part->rows, memory_order_relaxed);
     if (w->track)
-        trace_unit(w, start, stk__now_ns());
+        trace_unit(w, start, now);
     w->part = NULL;
 }

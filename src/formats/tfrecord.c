@@ -42,7 +42,7 @@ stk_status stk__tfrecord_data(const uint8_t *data, size_t size, const uint8_t fo
     return STK_OK;
 }
 
-enum { STREAM_BUFFER = 256 << 10, DEFLATE_BUFFER = 64 << 10 };
+enum { STREAM_BUFFER = 64 << 10, DEFLATE_BUFFER = 64 << 10, DEFLATE_STATE = 272 << 10 };
 
 struct stk__tfrecord_writer {
     stk__new_file file;
@@ -75,6 +75,12 @@ static stk_status start_deflate(stk__tfrecord_writer *w, stk__compression compre
         return stk__nomem((size_t)256 << 10, err);
     w->deflating = true;
     return STK_OK;
+}
+
+int64_t stk__tfrecord_writer_memory(stk__compression compression)
+{
+    const int64_t plain = (int64_t)sizeof(stk__tfrecord_writer) + STREAM_BUFFER;
+    return compression == STK__PLAIN ? plain : plain + DEFLATE_BUFFER + DEFLATE_STATE;
 }
 
 stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,

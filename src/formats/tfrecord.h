@@ -17,6 +17,8 @@ stk_status stk__tfrecord_data(const uint8_t *data, size_t size, const uint8_t fo
 /* A file that is written record by record and appears whole on commit. Not thread-safe. */
 typedef struct stk__tfrecord_writer stk__tfrecord_writer;
 
+/* Bytes that one writer takes. */
+int64_t stk__tfrecord_writer_memory(stk__compression compression);
 stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,
                                      stk__tfrecord_writer **out, stk_error *err);
 stk_status stk__tfrecord_writer_add(stk__tfrecord_writer *w, const void *data, size_t size, stk_error *err);

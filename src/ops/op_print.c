@@ -54,7 +54,7 @@ static void print_real(stk__text *t, double x, bool single)
         stk__text_puts(t, x > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     } else {
         char digits[40];
-        for (int n = single ? 6 : 15; n <= 17; n++) {
+        for (int n = 1; n <= 17; n++) {
             snprintf(digits, sizeof digits, "%.*g", n, x);
             if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x)
                 break;

@@ -100,9 +100,20 @@ static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state
     return host->plan_write(plan, &record, &s->out, err);
 }
 
+static int64_t write_memory(const stk_call *call)
+{
+    const write_state *s = call->state;
+    return s->shards * stk__tfrecord_writer_memory((stk__compression)s->compression);
+}
+
 static stk_status write_open(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
+    const int64_t budget = call->host->open_info(call)->memory_bytes;
+    if (write_memory(call) > budget / 2)
+        return call->host->fail(err, STK_BUDGET,
+                                "%lld shards need %lld bytes of buffers, wanted at most half of the budget of %lld",
+                                (long long)s->shards, (long long)write_memory(call), (long long)budget);
     s->writers = stk__calloc((size_t)s->shards, sizeof(stk__tfrecord_writer *));
     if (!s->writers)
         return stk__nomem((size_t)s->shards * sizeof(stk__tfrecord_writer *), err);
@@ -248,6 +259,7 @@ const stk_op stk__op_write_tfrecord = {
     .worker_open = write_worker_open,
     .worker_close = write_worker_close,
     .process = write_process,
+    .memory = write_memory,
     .consume = write_consume,
     .finish = write_finish,
 };

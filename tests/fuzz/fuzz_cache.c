@@ -106,8 +106,9 @@ static void write_cache(const void *data, size_t size)
 
 static void prepare(void)
 {
-    snprintf(records, sizeof records, "/tmp/fuzz-cache-%ld.tfrecord", (long)getpid());
-    snprintf(cache, sizeof cache, "/tmp/fuzz-cache-%ld.cache", (long)getpid());
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* without a disk, runs are faster */
+    snprintf(records, sizeof records, "%s/fuzz-cache-%ld.tfrecord", base, (long)getpid());
+    snprintf(cache, sizeof cache, "%s/fuzz-cache-%ld.cache", base, (long)getpid());
     atexit(remove_files);
     write_records();
     static const char fields[] = "parse(n=int64[], pair=int64[2], words=bytes[])";
