@@ -164,8 +164,8 @@ static stk_status emit(stk_pipeline *p, int64_t next_ticket, bool *out_end, stk_
     p->place.samples += slab->batch.rows;
     p->place.ticket = next_ticket;
     slab->after = p->place;
-    p->filling = NULL;
     pthread_mutex_lock(&p->lock);
+    p->filling = NULL; /* the consumer looks at it when it holds batches */
     stk__push_ready_locked(p, slab);
     pthread_mutex_unlock(&p->lock);
     return STK_OK;
@@ -260,12 +260,12 @@ static void publish_counts(stk_pipeline *p)
     atomic_store(&p->lost_bytes, p->place.lost_bytes);
 }
 
-/* The last batch, when nothing more comes. */
-static stk_status flush(stk_pipeline *p, stk_error *err)
+/* The last batch, when nothing more comes behind `ticket`. */
+static stk_status flush(stk_pipeline *p, int64_t ticket, stk_error *err)
 {
     bool end;
     if (p->filling && p->filling->batch.rows > 0)
-        STK_TRY(emit(p, p->next_ticket, &end, err));
+        STK_TRY(emit(p, ticket, &end, err));
     return STK_OK;
 }
 
@@ -276,12 +276,13 @@ void stk__assemble_locked(stk_pipeline *p, stk__worker *w)
     bool end = false;
     stk__part *part = front_part(p);
     const bool over = !part;
+    const int64_t next_ticket = p->next_ticket; /* others may still be reading on when `part` ends the run */
     p->assembling = true;
     pthread_mutex_unlock(&p->lock);
     const int64_t start = w->track ? stk__now_ns() : 0;
     stk_status status = part ? assemble_part(p, part, &end, &error) : STK_OK;
     if (status == STK_OK && (over || end))
-        status = flush(p, &error);
+        status = flush(p, part ? part->ticket + part->cursor : next_ticket, &error);
     publish_counts(p);
     if (w->track)
         stk__track_slice(w->track, p->names.assemble, start, stk__now_ns(), NULL);

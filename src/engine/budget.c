@@ -55,9 +55,12 @@ stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *
                          want, used, limit);
 }
 
+static bool drop_spare(stk__chunk_pool *pool);
+
 void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err)
 {
-    if (!stk__budget_charge(budget, size)) {
+    if (!stk__budget_charge(budget, size) &&
+        !(budget->pool && drop_spare(budget->pool) && stk__budget_charge(budget, size))) {
         stk__budget_error(budget, size, err);
         return NULL;
     }
@@ -114,6 +117,7 @@ stk__chunk_pool *stk__chunk_pool_new(stk__budget *budget)
     if (!pool)
         return NULL;
     pool->budget = budget;
+    budget->pool = pool;
     pool->chunk_bytes = STK_MAX(CHUNK_SMALL, STK_MIN((size_t)budget->limit / 64, CHUNK_MOST));
     pthread_mutex_init(&pool->lock, NULL);
     return pool;
@@ -146,6 +150,7 @@ void stk__chunk_pool_free(stk__chunk_pool *pool)
     if (!pool)
         return;
     drop_spare(pool);
+    pool->budget->pool = NULL;
     pthread_mutex_destroy(&pool->lock);
     stk__free(pool);
 }
@@ -181,10 +186,6 @@ static stk__chunk *chunk_take(stk__chunk_pool *pool, size_t want, bool small, st
             return NULL;
         }
         chunk = stk__budget_alloc(pool->budget, sizeof *chunk + capacity, err);
-        if (!chunk && drop_spare(pool)) {
-            stk_error_clear(err);
-            chunk = stk__budget_alloc(pool->budget, sizeof *chunk + capacity, err);
-        }
         if (!chunk)
             return NULL;
         chunk->capacity = capacity;

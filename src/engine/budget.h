@@ -11,6 +11,7 @@
 
 typedef struct stk__budget {
     int64_t limit; /* set before start, then const */
+    struct stk__chunk_pool *pool; /* gives up its spare chunks when memory is short; NULL: none */
     _Atomic int64_t used, peak;
     _Atomic int64_t spare; /* of what is used: given back as soon as anybody needs it */
 } stk__budget;

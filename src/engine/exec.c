@@ -155,6 +155,9 @@ static int64_t unit_rows(const stk_pipeline *p, int64_t left)
 {
     int64_t n = p->ns_per_sample > 0 ? UNIT_NS / p->ns_per_sample : 16;
     n = STK_MAX(1, STK_MIN(n, p->part_rows));
+    /* Each part of a batch has chunks and buffers of its own: slow samples must not make a part each. */
+    if (p->direct && p->stored_count > 0)
+        n = STK_MIN(p->part_rows, STK_MAX(n, p->plan.batching.size / (4 * p->threads)));
     if (!p->direct) { /* parts have memory of their own: all together at most a sixteenth of the budget */
         const int64_t row_bytes = (int64_t)p->slab_bytes / p->plan.batching.size + 1;
         n = STK_MAX(1, STK_MIN(n, p->budget.limit / 16 / (p->threads + 2) / row_bytes));

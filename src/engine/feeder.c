@@ -10,6 +10,7 @@ typedef struct node_state {
     int64_t seen;         /* SELECT */
     int64_t round;        /* REPEAT */
     stk__item **held;     /* SHUFFLE: samples held back */
+    size_t held_capacity;
     int64_t held_count, held_max, given;
     bool drained;         /* what comes before has ended */
 } node_state;
@@ -210,6 +211,11 @@ static stk_status fill_shuffle(stk_pipeline *p, stk__feeder *f, int at, stk_erro
             break;
         }
         STK_TRY(status);
+        /* Grows with what arrives, whatever size was asked for. */
+        if (!stk__grow((void **)&n->held, &n->held_capacity, (size_t)n->held_count + 1, sizeof *n->held)) {
+            item_give(f, item);
+            return stk__nomem((size_t)n->held_count * sizeof *n->held, err);
+        }
         n->held[n->held_count++] = item;
     }
     return STK_OK;
@@ -219,12 +225,7 @@ static stk_status next_shuffled(stk_pipeline *p, stk__feeder *f, int at, stk__it
 {
     node_state *n = &f->nodes[at];
     const stk__chain_node *node = &p->plan.chain.nodes[at];
-    if (!n->held) {
-        n->held_max = node->order->buffer(node->state);
-        n->held = stk__calloc((size_t)n->held_max, sizeof(stk__item *));
-        if (!n->held)
-            return stk__nomem((size_t)n->held_max * sizeof(stk__item *), err);
-    }
+    n->held_max = node->order->buffer(node->state);
     STK_TRY(fill_shuffle(p, f, at, err));
     if (n->held_count == 0)
         return STK_END;

@@ -138,26 +138,38 @@ int64_t stk__chain_tickets(const stk__chain *chain)
     return repeat ? add_rounds(0, repeat->order->times(repeat->state), chain->samples) : chain->samples;
 }
 
-const char *stk__chain_inelastic(stk__chain *chain)
+static const char *find_shard(const stk__chain *chain, int *shard_at, int *repeat_at)
 {
-    chain->shard_at = chain->repeat_at = -1;
+    *shard_at = *repeat_at = -1;
     for (int i = 0; i < chain->count; i++) {
         const stk__order *order = chain->nodes[i].order;
         if (order->get_shard) {
-            if (chain->shard_at >= 0)
+            if (*shard_at >= 0)
                 return "the pipeline has more than one shard";
-            chain->shard_at = i;
+            *shard_at = i;
             continue;
         }
-        if (chain->shard_at < 0)
+        if (*shard_at < 0)
             continue;
         if (order->kind != STK__ORDER_REPEAT)
             return "shard must come after shuffle, take and skip to be changed in the middle of an epoch";
-        if (chain->repeat_at >= 0)
+        if (*repeat_at >= 0)
             return "there is more than one repeat behind shard";
-        chain->repeat_at = i;
+        *repeat_at = i;
     }
-    return chain->shard_at < 0 ? "the pipeline has no shard" : NULL;
+    return *shard_at < 0 ? "the pipeline has no shard" : NULL;
+}
+
+const char *stk__chain_inelastic(stk__chain *chain)
+{
+    int shard_at, repeat_at;
+    const char *why = find_shard(chain, &shard_at, &repeat_at);
+    /* A checkpoint asks while workers read the chain; the planner asked before them, so that nothing changes then. */
+    if (shard_at != chain->shard_at || repeat_at != chain->repeat_at) {
+        chain->shard_at = shard_at;
+        chain->repeat_at = repeat_at;
+    }
+    return why;
 }
 
 void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed)

@@ -388,6 +388,7 @@ static stk_status complete_order(stk__plan *plan, stk_error *err)
     if (plan->stream)
         return STK_OK;
     stk__chain_measure(&plan->chain);
+    stk__chain_inelastic(&plan->chain); /* finds the shard, while nobody else looks at the chain */
     return check_reach(plan, err);
 }
 

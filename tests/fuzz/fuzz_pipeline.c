@@ -323,14 +323,14 @@ static void put_op(supply *s, const stk_op *op, stk__text *t)
 
 static const stk_op *draw_op(supply *s, bool source)
 {
-    const size_t count = stk_registry_count(registry);
-    const size_t start = draw(s, (unsigned)count);
-    for (size_t i = 0; i < count; i++) {
-        const stk_op *op = stk_registry_op(registry, (start + i) % count);
+    const stk_op *fits[128];
+    unsigned count = 0;
+    for (size_t i = 0; i < stk_registry_count(registry) && count < STK_COUNT(fits); i++) {
+        const stk_op *op = stk_registry_op(registry, i);
         if ((op->role == STK_ROLE_SOURCE) == source)
-            return op;
+            fits[count++] = op;
     }
-    return NULL;
+    return fits[draw(s, count)];
 }
 
 static void run_structure(const uint8_t *data, size_t size)
