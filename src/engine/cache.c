@@ -67,7 +67,7 @@ typedef struct stk__cache {
     _Atomic int64_t stored, hits, misses, bytes;
     int read_fd, write_fd;
     char *temp;
-    bool published;
+    atomic_bool published; /* changes under lock; looked at without it */
 
     pthread_mutex_t lock;
     int64_t end;   /* of the temporary file; guarded by lock */
@@ -225,7 +225,8 @@ static stk_status open_existing(stk_pipeline *p, stk__cache *c, bool *out_usable
     }
     if (load_entries(p, c, fd, st.st_size)) {
         c->read_fd = fd;
-        *out_usable = c->published = true;
+        c->published = true;
+        *out_usable = true;
         return STK_OK;
     }
     close(fd);

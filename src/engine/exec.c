@@ -14,7 +14,9 @@
 #define FLIGHT_MAX ((int)STK_COUNT(((stk_pipeline *)0)->flight))
 /* A unit should take about this long: short enough for low latency, long enough that the lock does not matter. */
 #define UNIT_NS 250000
-#define NAP_NS 100000
+/* Batches that come faster than this are taken in bunches. */
+#define FAST_BATCH_NS 200000
+#define NAP_MOST_NS 2000000
 #define AHEAD_BYTES ((int64_t)8 << 20)
 #define AHEAD_MOST 64
 
@@ -591,22 +593,31 @@ static bool starved_by_consumer_locked(const stk_pipeline *p)
 }
 
 /*
- * Waking a thread costs the waker microseconds, which matters when a batch takes no longer than that. So the consumer first
- * naps by its own timer, and only asks to be woken when nothing has come by then. A signal handler may set `cancelled`
- * without waking anybody, so every wait has an end.
+ * Waking a thread costs the waker microseconds, which matters when a batch takes not much longer than that. So where batches
+ * come fast the consumer first naps by its own timer, for a quarter of what may be made ahead, and only asks to be woken when
+ * nothing has come by then. A signal handler may set `cancelled` without waking anybody, so every wait has an end.
  */
 static void wait_ready_locked(stk_pipeline *p, bool *nap)
 {
-    const struct timespec until = time_after(*nap ? NAP_NS : 50000000);
+    const int64_t nap_ns = STK_MIN(p->interval_ns * stk__ahead_locked(p) / 4, NAP_MOST_NS);
+    const struct timespec until = time_after(*nap ? nap_ns : 50000000);
     p->consumer_waits = !*nap;
     pthread_cond_timedwait(&p->ready, &p->lock, &until);
     p->consumer_waits = false;
     *nap = false;
 }
 
+/* Time from one batch to the next, as the consumer takes them. */
+static void note_interval_locked(stk_pipeline *p, int64_t now)
+{
+    if (p->last_batch_ns)
+        p->interval_ns = (p->interval_ns * 7 + (now - p->last_batch_ns)) / 8;
+    p->last_batch_ns = now;
+}
+
 static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
 {
-    bool nap = atomic_load(&p->batches_out) > 0; /* the first batch is wanted at once */
+    bool nap = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS;
     for (;;) {
         if (atomic_load(&p->cancelled))
             return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
@@ -683,6 +694,7 @@ stk_status stk_pipeline_next(stk_pipeline *p, const stk_batch **out, stk_error *
     const int64_t end = stk__now_ns();
     if (status == STK_OK)
         status = take_front_locked(p, &slab, err);
+    note_interval_locked(p, end);
     trace_wait(p, start, end);
     pthread_mutex_unlock(&p->lock);
     atomic_fetch_add(&p->consumer_wait_ns, end - start);

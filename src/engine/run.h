@@ -189,6 +189,7 @@ struct stk_pipeline {
     bool stopping, failed, supply_ended, ended;
     int waiting;         /* workers */
     bool consumer_waits; /* and wants to be woken */
+    int64_t interval_ns, last_batch_ns; /* from one batch taken to the next */
     bool started;
 
     /* where batches cannot be counted; guarded by lock */

@@ -20,11 +20,6 @@ static stk_status text_open(const stk_call *call, stk_error *err)
     return stk__source_open(&s->source, call, &s->paths, NULL, err);
 }
 
-static void text_close(void *state)
-{
-    stk__source_close(state);
-}
-
 static const stk_option text_options[] = {
     STK_STRINGS_REQUIRED(text_state, paths, "files or patterns such as \"d/*.txt\"; \"-\" is standard input"),
     STK_OPTION_END,
@@ -42,19 +37,5 @@ const stk_op stk__op_text = {
     .role = STK_ROLE_SOURCE,
     .schema = text_schema,
     .open = text_open,
-    .close = text_close,
-    .worker_open = stk__source_worker_open,
-    .worker_close = stk__source_worker_close,
-    .process = stk__source_process,
-    .count = stk__source_count,
-    .gather = stk__source_gather,
-    .rewind = stk__source_rewind,
-    .pull = stk__source_pull,
-    .ahead = stk__source_ahead,
-    .group_count = stk__source_group_count,
-    .group_first = stk__source_group_first,
-    .set_interleave = stk__source_set_interleave,
-    .memory = stk__source_memory,
-    .fingerprint = stk__source_fingerprint,
-    .damage = stk__source_damage,
+    STK__RECORD_SOURCE_CALLBACKS,
 };

@@ -23,11 +23,6 @@ static stk_status tfrecord_open(const stk_call *call, stk_error *err)
     return stk__source_open(&s->source, call, &s->paths, s->only, err);
 }
 
-static void tfrecord_close(void *state)
-{
-    stk__source_close(state);
-}
-
 static const stk_option tfrecord_options[] = {
     STK_STRINGS_REQUIRED(tfrecord_state, paths, "files or patterns such as \"d/*.tfrecord\"; gzip and zlib are found by content"),
     STK_BOOL_OPTION(tfrecord_state, verify, true, "check the CRC of every record's data"),
@@ -47,19 +42,5 @@ const stk_op stk__op_tfrecord = {
     .role = STK_ROLE_SOURCE,
     .schema = tfrecord_schema,
     .open = tfrecord_open,
-    .close = tfrecord_close,
-    .worker_open = stk__source_worker_open,
-    .worker_close = stk__source_worker_close,
-    .process = stk__source_process,
-    .count = stk__source_count,
-    .gather = stk__source_gather,
-    .rewind = stk__source_rewind,
-    .pull = stk__source_pull,
-    .ahead = stk__source_ahead,
-    .group_count = stk__source_group_count,
-    .group_first = stk__source_group_first,
-    .set_interleave = stk__source_set_interleave,
-    .memory = stk__source_memory,
-    .fingerprint = stk__source_fingerprint,
-    .damage = stk__source_damage,
+    STK__RECORD_SOURCE_CALLBACKS,
 };

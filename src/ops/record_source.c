@@ -229,8 +229,9 @@ stk_status stk__source_open(stk__record_source *s, const stk_call *call, const s
     return only_path ? read_only(s, only_path, err) : STK_OK;
 }
 
-void stk__source_close(stk__record_source *s)
+void stk__source_close(void *state)
 {
+    stk__record_source *s = state;
     stk__lanes_close(s->lanes);
     stk__records_close(s->records);
     stk__paths_clear(&s->paths);

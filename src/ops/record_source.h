@@ -29,9 +29,9 @@ typedef struct stk__record_source {
 /* Expands the patterns and indexes the files. `only_path`: a quarantine list that names the records to visit, or NULL. */
 stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
                             stk_error *err);
-void stk__source_close(stk__record_source *s);
 
 /* The callbacks of a source; each finds its stk__record_source at the start of the op's state. */
+void stk__source_close(void *state);
 stk_status stk__source_worker_open(const stk_call *call, void **out_worker, stk_error *err);
 void stk__source_worker_close(const stk_call *call);
 int64_t stk__source_count(const stk_call *call);
@@ -46,5 +46,23 @@ void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t blo
 int64_t stk__source_memory(const stk_call *call);
 uint64_t stk__source_fingerprint(const stk_call *call);
 bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
+
+/* For the op's descriptor. */
+#define STK__RECORD_SOURCE_CALLBACKS              \
+    .close = stk__source_close,                   \
+    .worker_open = stk__source_worker_open,       \
+    .worker_close = stk__source_worker_close,     \
+    .process = stk__source_process,               \
+    .count = stk__source_count,                   \
+    .gather = stk__source_gather,                 \
+    .rewind = stk__source_rewind,                 \
+    .pull = stk__source_pull,                     \
+    .ahead = stk__source_ahead,                   \
+    .group_count = stk__source_group_count,       \
+    .group_first = stk__source_group_first,       \
+    .set_interleave = stk__source_set_interleave, \
+    .memory = stk__source_memory,                 \
+    .fingerprint = stk__source_fingerprint,       \
+    .damage = stk__source_damage
 
 #endif

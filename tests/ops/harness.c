@@ -1,9 +1,7 @@
 /* What the tests of ops share; see harness.h. */
 #include "harness.h"
 
-#include <dirent.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -12,6 +10,7 @@
 #include "engine/registry.h"
 #include "formats/example.h"
 #include "formats/tfrecord.h"
+#include "../remove_tree.h"
 
 static char test_dir[64];
 static stk_registry *registry;
@@ -76,25 +75,6 @@ int harness_setup(void **state)
     return mkdtemp(test_dir) && make_registry() ? 0 : -1;
 }
 
-static void remove_tree(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        char child[512];
-        snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
-        struct stat st;
-        if (lstat(child, &st) == 0 && S_ISDIR(st.st_mode))
-            remove_tree(child);
-        else
-            unlink(child);
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(path);
-}
-
 int harness_teardown(void **state)
 {
     stk__alloc_fail_at(0, false);
@@ -125,8 +105,12 @@ void write_file(const char *name, const void *data, size_t size)
 
 stk_config harness_config(void)
 {
-    return (stk_config){.struct_size = sizeof(stk_config), .registry = registry, .threads = 2,
-                        .memory_bytes = (uint64_t)64 << 20, .seed = 5, .stall_ns = -1};
+    return (stk_config){.struct_size = sizeof(stk_config),
+                        .registry = registry,
+                        .threads = 2,
+                        .memory_bytes = (uint64_t)64 << 20,
+                        .seed = 5,
+                        .stall_ns = -1};
 }
 
 /* ---- data ---- */
@@ -214,7 +198,8 @@ const char *const harness_pipelines[] = {
     "tfrecord(\"$D/a-*.tfrecord\") | batch(4)",
     "tfrecord(\"$D/a-*.tfrecord\") | " ALL_FIELDS " | batch(4) | repeat(2)",
     "tfrecord(\"$D/a-*.tfrecord\") | " ALL_FIELDS " | batch(4, pad=true, pad_value=-1)",
-    "tfrecord(\"$D/a-*.tfrecord\") | interleave(cycle=2, block=2) | shuffle(seed=1) | " ALL_FIELDS " | batch(5) | repeat(2)",
+    "tfrecord(\"$D/a-*.tfrecord\") | interleave(cycle=2, block=2) | shuffle(seed=1) | " ALL_FIELDS
+    " | batch(5) | repeat(2)",
     "tfrecord(\"$D/a-*.tfrecord\") | " ALL_FIELDS
     " | batch(4) | cast(half=float16, value=uint8) | rename(v=value) | drop(words) | select(half, v, name, many)",
     "tfrecord(\"$D/a-*.tfrecord\") | " ALL_FIELDS " | test_noise | cache | shuffle(seed=4) | batch(4) | repeat(3)",
@@ -223,7 +208,8 @@ const char *const harness_pipelines[] = {
     "tfrecord(\"$D/b-*.gz\") | " ALL_FIELDS " | interleave(cycle=3) | batch(4) | repeat(2)",
     "tfrecord(\"$D/b-*.gz\") | shuffle(seed=1, buffer=6) | " ALL_FIELDS " | test_noise | batch(4) | repeat(2)",
     "tfrecord(\"$D/b-*.gz\") | take(15) | shuffle(seed=2, buffer=4) | repeat(2) | batch(4)",
-    "tfrecord(\"$D/b-*.gz\") | " ALL_FIELDS " | filter(\"value % 4 != 1\") | take(9) | cache | batch(2) | take(3) | repeat(3)",
+    "tfrecord(\"$D/b-*.gz\") | " ALL_FIELDS
+    " | filter(\"value % 4 != 1\") | take(9) | cache | batch(2) | take(3) | repeat(3)",
     "text(\"$D/lines.txt\") | shuffle(seed=1) | batch(6)",
     "text(\"$D/lines.txt.gz\") | shard(count=2, index=0) | batch(3) | take(3) | repeat(2)",
     NULL,
@@ -246,9 +232,9 @@ void assert_seen_equal(const seen *all, size_t from, const seen *rest, const cha
     for (size_t i = 0; i < rest->count; i++) {
         const seen_batch *a = &all->batches[from + i], *b = &rest->batches[i];
         if (a->index != b->index || a->epoch != b->epoch || a->rows != b->rows || strcmp(a->digest, b->digest) != 0)
-            fail_msg("%s: batch %zu is index %lld epoch %lld rows %lld %s, wanted index %lld epoch %lld rows %lld %s", what,
-                     from + i, (long long)b->index, (long long)b->epoch, (long long)b->rows, b->digest, (long long)a->index,
-                     (long long)a->epoch, (long long)a->rows, a->digest);
+            fail_msg("%s: batch %zu is index %lld epoch %lld rows %lld %s, wanted index %lld epoch %lld rows %lld %s",
+                     what, from + i, (long long)b->index, (long long)b->epoch, (long long)b->rows, b->digest,
+                     (long long)a->index, (long long)a->epoch, (long long)a->rows, a->digest);
     }
 }
 
@@ -388,13 +374,15 @@ void assert_rows(const char *text, const int64_t *rows, size_t count)
         fail_msg("'%s' gave %zu batches, wanted %zu", text, s.count, count);
     for (size_t i = 0; i < count; i++) {
         if (s.batches[i].rows != rows[i])
-            fail_msg("'%s': batch %zu has %lld rows, wanted %lld", text, i, (long long)s.batches[i].rows, (long long)rows[i]);
+            fail_msg("'%s': batch %zu has %lld rows, wanted %lld", text, i, (long long)s.batches[i].rows,
+                     (long long)rows[i]);
         assert_int_equal(s.batches[i].index, i);
     }
     seen_clear(&s);
 }
 
-static void assert_error(const char *text, stk_status found, const stk_error *error, stk_status status, const char *part)
+static void assert_error(const char *text, stk_status found, const stk_error *error, stk_status status,
+                         const char *part)
 {
     if (found != status)
         fail_msg("'%s' gave %s (%s), wanted %s", text, stk_status_name(found), error->message, stk_status_name(status));
@@ -403,7 +391,8 @@ static void assert_error(const char *text, stk_status found, const stk_error *er
     assert_int_equal(error->status, status);
 }
 
-void assert_refused(const char *text, const stk_config *config, stk_status status, const char *part, int line, int column)
+void assert_refused(const char *text, const stk_config *config, stk_status status, const char *part, int line,
+                    int column)
 {
     stk_pipeline *p = NULL;
     stk_error error;
@@ -411,7 +400,8 @@ void assert_refused(const char *text, const stk_config *config, stk_status statu
     stk_pipeline_close(p);
     assert_error(text, found, &error, status, part);
     if (error.line != line || error.column != column)
-        fail_msg("'%s' was refused at %d:%d (%s), wanted %d:%d", text, error.line, error.column, error.message, line, column);
+        fail_msg("'%s' was refused at %d:%d (%s), wanted %d:%d", text, error.line, error.column, error.message, line,
+                 column);
 }
 
 void assert_fails(const char *text, const stk_config *config, stk_status status, const char *part)

@@ -78,21 +78,22 @@ void run_all(const char *text, const stk_config *config, seen *out);
 void assert_prints(const char *text, const char *lines);
 /* The values of a whole run. */
 void assert_values(const char *text, const int64_t *values, size_t count);
-#define ASSERT_VALUES(text, ...)                                       \
-    do {                                                               \
-        const int64_t wanted_[] = {__VA_ARGS__};                       \
+#define ASSERT_VALUES(text, ...)                                        \
+    do {                                                                \
+        const int64_t wanted_[] = {__VA_ARGS__};                        \
         assert_values(text, wanted_, sizeof wanted_ / sizeof *wanted_); \
     } while (0)
 /* Rows of the batches, in order. */
 void assert_rows(const char *text, const int64_t *rows, size_t count);
-#define ASSERT_ROWS(text, ...)                                     \
-    do {                                                           \
-        const int64_t wanted_[] = {__VA_ARGS__};                   \
+#define ASSERT_ROWS(text, ...)                                        \
+    do {                                                              \
+        const int64_t wanted_[] = {__VA_ARGS__};                      \
         assert_rows(text, wanted_, sizeof wanted_ / sizeof *wanted_); \
     } while (0)
 
 /* Open must fail with this status and place; the message must hold `part`. */
-void assert_refused(const char *text, const stk_config *config, stk_status status, const char *part, int line, int column);
+void assert_refused(const char *text, const stk_config *config, stk_status status, const char *part, int line,
+                    int column);
 /* Open or the run must fail. */
 void assert_fails(const char *text, const stk_config *config, stk_status status, const char *part);
 /* What stk_pipeline_explain says must hold `part`. */

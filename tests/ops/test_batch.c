@@ -54,8 +54,9 @@ static void batch_of_fixed_fields_is_dense(void **state)
     write_data();
     first_batch("tfrecord(\"$D/a-*\") | parse(pair=float32[2], name=bytes) | batch(3)", check_dense);
     first_batch("tfrecord(\"$D/b-*\") | parse(pair=float32[2], name=bytes) | batch(3)", check_dense);
-    first_batch("tfrecord(\"$D/a-*\") | parse(pair=float32[2], name=bytes, value=int64) | filter(\"value < 9\") | drop(value) | batch(3)",
-                check_dense);
+    first_batch(
+        "tfrecord(\"$D/a-*\") | parse(pair=float32[2], name=bytes, value=int64) | filter(\"value < 9\") | drop(value) | batch(3)",
+        check_dense);
 }
 
 static void check_ragged(const stk_batch *batch)
@@ -119,19 +120,22 @@ static void batch_pads_to_the_largest(void **state)
     first_batch("tfrecord(\"$D/b-*\") | parse(many=int64[]) | batch(4, pad=true, pad_value=-7)", check_padded);
     assert_prints("tfrecord(\"$D/a-*\") | take(2) | parse(words=bytes[]) | batch(2, pad=true)",
                   "{\"words\":[\"\"]}\n{\"words\":[\"w0\"]}\n");
-    assert_prints("tfrecord(\"$D/a-*\") | take(4) | skip(3) | parse(many=int64[]) | batch(2, pad=true)", "{\"many\":[]}\n");
-    assert_prints("tfrecord(\"$D/a-*\") | take(3) | skip(1) | parse(many=int64[]) | cast(many=float32) | batch(2, pad=true, pad_value=0.5)",
-                  "{\"many\":[1, 0.5]}\n{\"many\":[2, 3]}\n");
+    assert_prints("tfrecord(\"$D/a-*\") | take(4) | skip(3) | parse(many=int64[]) | batch(2, pad=true)",
+                  "{\"many\":[]}\n");
+    assert_prints(
+        "tfrecord(\"$D/a-*\") | take(3) | skip(1) | parse(many=int64[]) | cast(many=float32) | batch(2, pad=true, pad_value=0.5)",
+        "{\"many\":[1, 0.5]}\n{\"many\":[2, 3]}\n");
 }
 
-#define CAST "tfrecord(\"$D/a-*\") | take(3) | skip(1) | parse(many=int64[]) | cast(many=%s) | batch(2, pad=true, pad_value=%s)"
+#define CAST \
+    "tfrecord(\"$D/a-*\") | take(3) | skip(1) | parse(many=int64[]) | cast(many=%s) | batch(2, pad=true, pad_value=%s)"
 
 static void batch_refuses_a_pad_value_that_does_not_fit(void **state)
 {
     static const struct {
         const char *type, *value;
-    } cases[] = {{"float16", "0.5"}, {"bfloat16", "1"}, {"uint8", "-1"}, {"uint8", "256"}, {"int32", "0.5"},
-                 {"int64", "1e19"}, {"bool", "2"},      {"float32", "1e39"}};
+    } cases[] = {{"float16", "0.5"}, {"bfloat16", "1"}, {"uint8", "-1"}, {"uint8", "256"},
+                 {"int32", "0.5"},   {"int64", "1e19"}, {"bool", "2"},   {"float32", "1e39"}};
     write_data();
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         char text[160], wanted[96];
@@ -150,7 +154,8 @@ static void batch_refuses_a_pad_value_that_does_not_fit(void **state)
 static void batches_do_not_leak_into_each_other(void **state)
 {
     write_data();
-    static const char text[] = "tfrecord(\"$D/a-*\") | parse(words=bytes[], many=int64[], name=bytes) | batch(2, pad=true)";
+    static const char text[] =
+        "tfrecord(\"$D/a-*\") | parse(words=bytes[], many=int64[], name=bytes) | batch(2, pad=true)";
     seen once, often;
     char repeated[256];
     snprintf(repeated, sizeof repeated, "%s | repeat(20)", text);
@@ -182,17 +187,24 @@ static void batch_refuses_bad_options(void **state)
     assert_refused("range(3) | batch(0)", NULL, STK_INVALID, "size must be in 1..16777216, got an integer 0", 1, 18);
     assert_refused("range(3) | batch(16777217)", NULL, STK_INVALID, "size must be in 1..16777216", 1, 18);
     assert_refused("range(3) | batch(2, pad_value=1)", NULL, STK_INVALID, "pad is false", 1, 12);
-    assert_refused("range(3) | batch(2, pad=true, pad_value=\"x\")", NULL, STK_INVALID, "pad_value must be a number", 1, 41);
-    assert_refused("range(3) | batch(2) | batch(2)", NULL, STK_INVALID, "there is one at line 1, column 12 already", 1, 23);
+    assert_refused("range(3) | batch(2, pad=true, pad_value=\"x\")", NULL, STK_INVALID, "pad_value must be a number", 1,
+                   41);
+    assert_refused("range(3) | batch(2) | batch(2)", NULL, STK_INVALID, "there is one at line 1, column 12 already", 1,
+                   23);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(batch_stacks_samples), OP_TEST(batch_of_fixed_fields_is_dense), OP_TEST(batch_of_varying_fields_is_ragged),
-        OP_TEST(batch_of_varying_rows_tells_their_shapes), OP_TEST(batch_pads_to_the_largest),
-        OP_TEST(batch_refuses_a_pad_value_that_does_not_fit), OP_TEST(batches_do_not_leak_into_each_other),
-        OP_TEST(batches_may_be_held), OP_TEST(batch_refuses_bad_options),
+        OP_TEST(batch_stacks_samples),
+        OP_TEST(batch_of_fixed_fields_is_dense),
+        OP_TEST(batch_of_varying_fields_is_ragged),
+        OP_TEST(batch_of_varying_rows_tells_their_shapes),
+        OP_TEST(batch_pads_to_the_largest),
+        OP_TEST(batch_refuses_a_pad_value_that_does_not_fit),
+        OP_TEST(batches_do_not_leak_into_each_other),
+        OP_TEST(batches_may_be_held),
+        OP_TEST(batch_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

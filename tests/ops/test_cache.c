@@ -12,7 +12,8 @@
 /* `format` with %s where the cache stands: all three must give the same. */
 static void assert_same_with_cache(const char *format)
 {
-    static const char *const caches[] = {"| cache ", "| cache(\"$D/cache\") ", "| cache(\"$D/cache\") ", "| cache(memory=50000) "};
+    static const char *const caches[] = {"| cache ", "| cache(\"$D/cache\") ", "| cache(\"$D/cache\") ",
+                                         "| cache(memory=50000) "};
     char text[512];
     seen plain;
     snprintf(text, sizeof text, format, "");
@@ -41,7 +42,8 @@ static void cache_never_changes_the_output(void **state)
     remove(in_dir("cache"));
     assert_same_with_cache("tfrecord(\"$D/b-*\") | " FIELDS " %s | batch(4) | repeat(3)");
     remove(in_dir("cache"));
-    assert_same_with_cache("tfrecord(\"$D/b-*\") | " FIELDS " | filter(\"value %% 3 != 1\") %s | shuffle(buffer=5) | batch(4) | repeat(3)");
+    assert_same_with_cache("tfrecord(\"$D/b-*\") | " FIELDS
+                           " | filter(\"value %% 3 != 1\") %s | shuffle(buffer=5) | batch(4) | repeat(3)");
     remove(in_dir("cache"));
     assert_same_with_cache("tfrecord(\"$D/a-*\") %s | batch(4) | repeat(3)");
     remove(in_dir("cache"));
@@ -288,7 +290,8 @@ static void cache_does_not_keep_bad_records(void **state)
 
 static void cache_refuses_bad_options(void **state)
 {
-    assert_refused("range(5) | cache(memory=\"lots\")", NULL, STK_INVALID, "memory must be a size like 256M, got a string \"lots\"", 1, 25);
+    assert_refused("range(5) | cache(memory=\"lots\")", NULL, STK_INVALID,
+                   "memory must be a size like 256M, got a string \"lots\"", 1, 25);
     assert_refused("range(5) | cache | cache", NULL, STK_INVALID, "there is one at line 1, column 12 already", 1, 20);
     assert_refused("range(5) | cache(3)", NULL, STK_INVALID, "path must be a string, got an integer 3", 1, 18);
     assert_fails("range(5) | cache(\"/proc/no/such\")", NULL, STK_IO, "");
@@ -297,12 +300,20 @@ static void cache_refuses_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(cache_never_changes_the_output), OP_TEST(cache_spares_reading), OP_TEST(cache_keeps_random_numbers),
-        OP_TEST(cache_file_appears_only_when_complete), OP_TEST(cache_file_of_a_stream_is_published_at_the_end),
-        OP_TEST(cache_file_is_made_anew_when_what_comes_before_changed), OP_TEST(cache_files_of_ranks_are_apart),
-        OP_TEST(cache_file_that_is_damaged_is_noticed), OP_TEST(cache_file_that_is_cut_off_is_made_anew),
-        OP_TEST(cache_refuses_a_file_that_is_none), OP_TEST(cache_that_does_not_fit_in_memory_is_still_right),
-        OP_TEST(cache_resumes), OP_TEST(cache_does_not_keep_bad_records), OP_TEST(cache_refuses_bad_options),
+        OP_TEST(cache_never_changes_the_output),
+        OP_TEST(cache_spares_reading),
+        OP_TEST(cache_keeps_random_numbers),
+        OP_TEST(cache_file_appears_only_when_complete),
+        OP_TEST(cache_file_of_a_stream_is_published_at_the_end),
+        OP_TEST(cache_file_is_made_anew_when_what_comes_before_changed),
+        OP_TEST(cache_files_of_ranks_are_apart),
+        OP_TEST(cache_file_that_is_damaged_is_noticed),
+        OP_TEST(cache_file_that_is_cut_off_is_made_anew),
+        OP_TEST(cache_refuses_a_file_that_is_none),
+        OP_TEST(cache_that_does_not_fit_in_memory_is_still_right),
+        OP_TEST(cache_resumes),
+        OP_TEST(cache_does_not_keep_bad_records),
+        OP_TEST(cache_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

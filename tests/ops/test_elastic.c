@@ -108,9 +108,9 @@ static void ranks_change_with_repeat_before_batch(void **state)
 static void ranks_change_twice(void **state)
 {
     static const char text[] = "range(48) | shuffle(seed=1) | shard | batch(2) | repeat(3)";
-    change_twice(text, 48, (int64_t[]){2, 4, 1}, (int64_t[]){5, 2});   /* both in the first epoch */
+    change_twice(text, 48, (int64_t[]){2, 4, 1}, (int64_t[]){5, 2}); /* both in the first epoch */
     change_twice(text, 48, (int64_t[]){2, 4, 3}, (int64_t[]){5, 4});
-    change_twice(text, 48, (int64_t[]){4, 2, 4}, (int64_t[]){3, 14});  /* the second change in the second epoch */
+    change_twice(text, 48, (int64_t[]){4, 2, 4}, (int64_t[]){3, 14}); /* the second change in the second epoch */
     change_twice(text, 48, (int64_t[]){2, 3, 2}, (int64_t[]){12, 8});
     change_twice(text, 48, (int64_t[]){1, 2, 1}, (int64_t[]){30, 20}); /* second, then third */
 }
@@ -186,10 +186,14 @@ static void ranks_that_cannot_change_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(ranks_change_at_any_batch_when_all_divides), OP_TEST(ranks_change_within_an_epoch_when_nothing_divides),
-        OP_TEST(ranks_change_with_repeat_before_batch), OP_TEST(ranks_change_twice),
-        OP_TEST(the_same_ranks_resume_exactly_after_a_change), OP_TEST(shard_without_a_repeat_changes_ranks),
-        OP_TEST(shards_of_batches_change_ranks), OP_TEST(ranks_that_cannot_change_are_refused),
+        OP_TEST(ranks_change_at_any_batch_when_all_divides),
+        OP_TEST(ranks_change_within_an_epoch_when_nothing_divides),
+        OP_TEST(ranks_change_with_repeat_before_batch),
+        OP_TEST(ranks_change_twice),
+        OP_TEST(the_same_ranks_resume_exactly_after_a_change),
+        OP_TEST(shard_without_a_repeat_changes_ranks),
+        OP_TEST(shards_of_batches_change_ranks),
+        OP_TEST(ranks_that_cannot_change_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

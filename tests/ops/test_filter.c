@@ -13,7 +13,8 @@ static void filter_keeps_what_is_true(void **state)
 
 static void filter_reads_fields_of_every_type(void **state)
 {
-    static const char *const types[] = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float32", "float64"};
+    static const char *const types[] = {"uint8", "int8",  "uint16",  "int16",  "uint32",
+                                        "int32", "int64", "float32", "float64"};
     for (size_t i = 0; i < STK_COUNT(types); i++) {
         char text[128];
         snprintf(text, sizeof text, "range(6) | cast(value=%s) | filter(\"value >= 4\") | cast(value=int64)", types[i]);
@@ -21,7 +22,8 @@ static void filter_reads_fields_of_every_type(void **state)
     }
     assert_prints("range(3) | cast(value=bool) | filter(\"not value\")", "{\"value\":false}\n");
     write_data();
-    ASSERT_VALUES("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | filter(\"name == 'n7' or name > 'n8'\")", 7, 9);
+    ASSERT_VALUES("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | filter(\"name == 'n7' or name > 'n8'\")", 7,
+                  9);
     ASSERT_VALUES("tfrecord(\"$D/a-*\") | parse(value=int64, half=float32) | filter(\"half > 10.4\")", 21, 22);
 }
 
@@ -29,14 +31,17 @@ static void filter_reads_fields_of_every_type(void **state)
 static void filter_may_read_what_is_dropped_later(void **state)
 {
     write_data();
-    assert_prints("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | filter(\"value == 3\") | drop(value)", "{\"name\":\"n3\"}\n");
-    assert_prints("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | select(value) | filter(\"value == 3\")", "{\"value\":3}\n");
+    assert_prints("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | filter(\"value == 3\") | drop(value)",
+                  "{\"name\":\"n3\"}\n");
+    assert_prints("tfrecord(\"$D/a-*\") | parse(value=int64, name=bytes) | select(value) | filter(\"value == 3\")",
+                  "{\"value\":3}\n");
 }
 
 static void filter_works_on_streams(void **state)
 {
     write_data();
-    ASSERT_VALUES("tfrecord(\"$D/b-*\") | parse(value=int64) | filter(\"value % 10 == 2\") | repeat(2)", 2, 12, 22, 2, 12, 22);
+    ASSERT_VALUES("tfrecord(\"$D/b-*\") | parse(value=int64) | filter(\"value % 10 == 2\") | repeat(2)", 2, 12, 22, 2,
+                  12, 22);
     assert_prints("text(\"$D/lines.txt.gz\") | filter(\"text == 'line 7'\")", "{\"text\":\"line 7\"}\n");
 }
 
@@ -55,10 +60,11 @@ static void filter_counts_what_it_drops(void **state)
 static void filter_keeps_ragged_rows_together(void **state)
 {
     write_data();
-    assert_prints("tfrecord(\"$D/a-0*\") | parse(value=int64, words=bytes[], many=int64[]) | filter(\"value in [2, 3, 5]\") | batch(2)",
-                  "{\"value\":2, \"words\":[\"w0\", \"w1\"], \"many\":[2, 3]}\n"
-                  "{\"value\":3, \"words\":[\"w0\", \"w1\", \"w2\"], \"many\":[]}\n"
-                  "{\"value\":5, \"words\":[\"w0\"], \"many\":[5, 6]}\n");
+    assert_prints(
+        "tfrecord(\"$D/a-0*\") | parse(value=int64, words=bytes[], many=int64[]) | filter(\"value in [2, 3, 5]\") | batch(2)",
+        "{\"value\":2, \"words\":[\"w0\", \"w1\"], \"many\":[2, 3]}\n"
+        "{\"value\":3, \"words\":[\"w0\", \"w1\", \"w2\"], \"many\":[]}\n"
+        "{\"value\":5, \"words\":[\"w0\"], \"many\":[5, 6]}\n");
 }
 
 static void filter_that_cannot_be_evaluated_is_a_bad_record(void **state)
@@ -78,7 +84,8 @@ static void filter_refuses_bad_expressions(void **state)
 {
     write_data();
     assert_refused("range(9) | filter()", NULL, STK_INVALID, "where is missing", 1, 12);
-    assert_refused("range(9) | filter(\"valu > 3\")", NULL, STK_INVALID, "no field 'valu' here; did you mean 'value'?", 1, 12);
+    assert_refused("range(9) | filter(\"valu > 3\")", NULL, STK_INVALID, "no field 'valu' here; did you mean 'value'?",
+                   1, 12);
     assert_refused("range(9) |\n filter(\"value >\")", NULL, STK_INVALID, "at 8 of the expression", 2, 2);
     assert_refused("range(9) | filter(\"value\")", NULL, STK_INVALID, "", 1, 12);
     assert_refused("range(9) | cast(value=float16) | filter(\"value > 1\")", NULL, STK_INVALID,
@@ -91,9 +98,13 @@ static void filter_refuses_bad_expressions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(filter_keeps_what_is_true), OP_TEST(filter_reads_fields_of_every_type),
-        OP_TEST(filter_may_read_what_is_dropped_later), OP_TEST(filter_works_on_streams), OP_TEST(filter_counts_what_it_drops),
-        OP_TEST(filter_keeps_ragged_rows_together), OP_TEST(filter_that_cannot_be_evaluated_is_a_bad_record),
+        OP_TEST(filter_keeps_what_is_true),
+        OP_TEST(filter_reads_fields_of_every_type),
+        OP_TEST(filter_may_read_what_is_dropped_later),
+        OP_TEST(filter_works_on_streams),
+        OP_TEST(filter_counts_what_it_drops),
+        OP_TEST(filter_keeps_ragged_rows_together),
+        OP_TEST(filter_that_cannot_be_evaluated_is_a_bad_record),
         OP_TEST(filter_refuses_bad_expressions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

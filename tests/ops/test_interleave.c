@@ -45,7 +45,8 @@ static void check(const int64_t *counts, size_t files, int64_t cycle, int64_t bl
     static const char *const patterns[] = {"p-*", "z-*"};
     for (size_t i = 0; i < STK_COUNT(patterns); i++) {
         char text[160];
-        snprintf(text, sizeof text, "tfrecord(\"$D/%s\") | interleave(cycle=%lld, block=%lld) | parse(value=int64) | batch(5)",
+        snprintf(text, sizeof text,
+                 "tfrecord(\"$D/%s\") | interleave(cycle=%lld, block=%lld) | parse(value=int64) | batch(5)",
                  patterns[i], (long long)cycle, (long long)block);
         assert_values(text, wanted, n);
     }
@@ -99,18 +100,21 @@ static void interleave_has_defaults(void **state)
 static void interleave_may_follow_parse_and_goes_with_other_order_ops(void **state)
 {
     write_data();
-    ASSERT_VALUES("tfrecord(\"$D/a-*\") | parse(value=int64) | interleave(cycle=2) | skip(1) | take(3) | repeat(2)", 7, 1, 8, 7, 1, 8);
-    ASSERT_VALUES("tfrecord(\"$D/b-*\") | parse(value=int64) | interleave(cycle=2) | skip(1) | take(3) | repeat(2)", 7, 1, 8, 7, 1, 8);
+    ASSERT_VALUES("tfrecord(\"$D/a-*\") | parse(value=int64) | interleave(cycle=2) | skip(1) | take(3) | repeat(2)", 7,
+                  1, 8, 7, 1, 8);
+    ASSERT_VALUES("tfrecord(\"$D/b-*\") | parse(value=int64) | interleave(cycle=2) | skip(1) | take(3) | repeat(2)", 7,
+                  1, 8, 7, 1, 8);
     write_lines("l1", false, 0, 2);
     write_lines("l2", false, 5, 2);
-    assert_prints("text(\"$D/l?\") | interleave", "{\"text\":\"line 0\"}\n{\"text\":\"line 5\"}\n{\"text\":\"line 1\"}\n{\"text\":\"line 6\"}\n");
+    assert_prints("text(\"$D/l?\") | interleave",
+                  "{\"text\":\"line 0\"}\n{\"text\":\"line 5\"}\n{\"text\":\"line 1\"}\n{\"text\":\"line 6\"}\n");
 }
 
 static void interleave_refuses_bad_options_and_places(void **state)
 {
     write_data();
-    assert_refused("tfrecord(\"$D/a-*\") | interleave(cycle=0)", NULL, STK_INVALID, "cycle must be in 1..4096, got an integer 0", 1,
-                   (int)strlen(in_dir("a-*")) + 33);
+    assert_refused("tfrecord(\"$D/a-*\") | interleave(cycle=0)", NULL, STK_INVALID,
+                   "cycle must be in 1..4096, got an integer 0", 1, (int)strlen(in_dir("a-*")) + 33);
     assert_refused("range(9) | shuffle | interleave", NULL, STK_INVALID, "put it before shuffle", 1, 22);
     assert_refused("range(9) | interleave", NULL, STK_INVALID, "range has no files to interleave", 1, 12);
 }
@@ -118,8 +122,11 @@ static void interleave_refuses_bad_options_and_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(interleave_takes_files_in_turn), OP_TEST(interleave_of_uneven_and_empty_files),
-        OP_TEST(interleave_of_many_short_files), OP_TEST(interleave_of_empty_files_alone), OP_TEST(interleave_has_defaults),
+        OP_TEST(interleave_takes_files_in_turn),
+        OP_TEST(interleave_of_uneven_and_empty_files),
+        OP_TEST(interleave_of_many_short_files),
+        OP_TEST(interleave_of_empty_files_alone),
+        OP_TEST(interleave_has_defaults),
         OP_TEST(interleave_may_follow_parse_and_goes_with_other_order_ops),
         OP_TEST(interleave_refuses_bad_options_and_places),
     };

@@ -11,12 +11,16 @@
 static void parse_takes_features_of_each_kind(void **state)
 {
     write_data();
-    assert_prints(A "skip(3) | take(1) | parse(value=int64, half=float32, name=bytes)", "{\"value\":3, \"half\":1.5, \"name\":\"n3\"}\n");
-    assert_prints(A "skip(3) | take(1) | parse(pair=float32[2], words=bytes[3])", "{\"pair\":[3, -3], \"words\":[\"w0\", \"w1\", \"w2\"]}\n");
-    assert_prints(A "skip(3) | take(1) | parse(pair=float32[2, 1], v=int64[1](from=\"value\"))", "{\"pair\":[[3], [-3]], \"v\":[3]}\n");
+    assert_prints(A "skip(3) | take(1) | parse(value=int64, half=float32, name=bytes)",
+                  "{\"value\":3, \"half\":1.5, \"name\":\"n3\"}\n");
+    assert_prints(A "skip(3) | take(1) | parse(pair=float32[2], words=bytes[3])",
+                  "{\"pair\":[3, -3], \"words\":[\"w0\", \"w1\", \"w2\"]}\n");
+    assert_prints(A "skip(3) | take(1) | parse(pair=float32[2, 1], v=int64[1](from=\"value\"))",
+                  "{\"pair\":[[3], [-3]], \"v\":[3]}\n");
     assert_prints(A "skip(2) | take(2) | parse(words=bytes[], many=int64[])",
                   "{\"words\":[\"w0\", \"w1\"], \"many\":[2, 3]}\n{\"words\":[\"w0\", \"w1\", \"w2\"], \"many\":[]}\n");
-    assert_prints(B "skip(2) | take(1) | parse(words=bytes[], many=int64[])", "{\"words\":[\"w0\", \"w1\"], \"many\":[2, 3]}\n");
+    assert_prints(B "skip(2) | take(1) | parse(words=bytes[], many=int64[])",
+                  "{\"words\":[\"w0\", \"w1\"], \"many\":[2, 3]}\n");
 }
 
 static void parse_gives_fields_other_names(void **state)
@@ -29,8 +33,9 @@ static void parse_fills_in_defaults(void **state)
 {
     write_data();
     assert_prints(A "take(2) | parse(rare=int64(default=-9))", "{\"rare\":0}\n{\"rare\":-9}\n");
-    assert_prints(A "take(1) | parse(no=float32[3](default=[1, 2.5, 3]), nil=float32[2](default=7), b=bytes[2](default=\"xy\"))",
-                  "{\"no\":[1, 2.5, 3], \"nil\":[7, 7], \"b\":[\"xy\", \"xy\"]}\n");
+    assert_prints(
+        A "take(1) | parse(no=float32[3](default=[1, 2.5, 3]), nil=float32[2](default=7), b=bytes[2](default=\"xy\"))",
+        "{\"no\":[1, 2.5, 3], \"nil\":[7, 7], \"b\":[\"xy\", \"xy\"]}\n");
     assert_prints(A "take(1) | parse(no=float32[])", "{\"no\":[]}\n"); /* what varies is empty when missing */
 }
 
@@ -113,8 +118,9 @@ static void parse_reads_sequences(void **state)
                   "{\"id\":0, \"s\":[]}\n{\"id\":1, \"s\":[[10, 0]]}\n{\"id\":2, \"s\":[[20, 0], [21, 1]]}\n"
                   "{\"id\":3, \"s\":[[30, 0], [31, 1], [32, 2]]}\n");
     assert_prints("tfrecord(\"$D/seq\") | take(1) | parse(id=int64, sequence=true)", "{\"id\":0}\n");
-    assert_prints("tfrecord(\"$D/seq\") | skip(1) | take(2) | parse(s=int64[2](sequence=true)) | batch(2, pad=true, pad_value=9)",
-                  "{\"s\":[[10, 0], [9, 9]]}\n{\"s\":[[20, 0], [21, 1]]}\n");
+    assert_prints(
+        "tfrecord(\"$D/seq\") | skip(1) | take(2) | parse(s=int64[2](sequence=true)) | batch(2, pad=true, pad_value=9)",
+        "{\"s\":[[10, 0], [9, 9]]}\n{\"s\":[[20, 0], [21, 1]]}\n");
     assert_fails("tfrecord(\"$D/seq\") | parse(s=int64(sequence=true))", NULL, STK_CORRUPT, "");
 }
 
@@ -154,15 +160,17 @@ static void parse_follows_the_policy_of_errors(void **state)
         assert_int_equal(s.values[i], (int64_t)(i % 12) * 2);
     seen_clear(&s);
     config.max_errors = 5;
-    assert_fails("tfrecord(\"$D/a-*\") | parse(value=int64, rare=int64)", &config, STK_LIMIT, "more than 5 bad records");
+    assert_fails("tfrecord(\"$D/a-*\") | parse(value=int64, rare=int64)", &config, STK_LIMIT,
+                 "more than 5 bad records");
 }
 
 static void parse_refuses_bad_specifications(void **state)
 {
     write_data();
-    assert_refused("text(\"$D/lines.txt\") | parse(x=int64)", NULL, STK_INVALID, "no field 'record' here; there is text", 1,
-                   (int)strlen(in_dir("lines.txt")) + 12);
-    assert_refused("range(3) |\nrename(record=value) |\nparse(x=int64)", NULL, STK_INVALID, "field 'record' is no scalar of bytes", 3, 1);
+    assert_refused("text(\"$D/lines.txt\") | parse(x=int64)", NULL, STK_INVALID,
+                   "no field 'record' here; there is text", 1, (int)strlen(in_dir("lines.txt")) + 12);
+    assert_refused("range(3) |\nrename(record=value) |\nparse(x=int64)", NULL, STK_INVALID,
+                   "field 'record' is no scalar of bytes", 3, 1);
     static const char prefix[] = "text(\"x\") | rename(record=text) |\n";
     static const struct {
         const char *spec, *message;
@@ -192,9 +200,13 @@ static void parse_refuses_bad_specifications(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(parse_takes_features_of_each_kind), OP_TEST(parse_gives_fields_other_names), OP_TEST(parse_fills_in_defaults),
-        OP_TEST(parse_from_a_field_of_another_name), OP_TEST(parse_reads_sequences),
-        OP_TEST(parse_names_record_and_feature_of_what_is_wrong), OP_TEST(parse_follows_the_policy_of_errors),
+        OP_TEST(parse_takes_features_of_each_kind),
+        OP_TEST(parse_gives_fields_other_names),
+        OP_TEST(parse_fills_in_defaults),
+        OP_TEST(parse_from_a_field_of_another_name),
+        OP_TEST(parse_reads_sequences),
+        OP_TEST(parse_names_record_and_feature_of_what_is_wrong),
+        OP_TEST(parse_follows_the_policy_of_errors),
         OP_TEST(parse_refuses_bad_specifications),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,9 +46,11 @@ static void prefetch_changes_no_data(void **state)
 
 static void prefetch_refuses_bad_options(void **state)
 {
-    assert_refused("range(3) | prefetch(254)", NULL, STK_INVALID, "batches must be in 0..253, got an integer 254", 1, 21);
+    assert_refused("range(3) | prefetch(254)", NULL, STK_INVALID, "batches must be in 0..253, got an integer 254", 1,
+                   21);
     assert_refused("range(3) | prefetch(-1)", NULL, STK_INVALID, "batches must be in 0..253, got an integer -1", 1, 21);
-    assert_refused("range(3) | prefetch(1) | prefetch(2)", NULL, STK_INVALID, "there is one at line 1, column 12 already", 1, 26);
+    assert_refused("range(3) | prefetch(1) | prefetch(2)", NULL, STK_INVALID,
+                   "there is one at line 1, column 12 already", 1, 26);
 }
 
 int main(void)

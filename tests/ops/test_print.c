@@ -8,10 +8,11 @@
 static void print_writes_one_line_for_each_sample(void **state)
 {
     write_data();
-    assert_prints("tfrecord(\"$D/a-0*\") | take(3) | skip(1) | parse(value=int64, half=float32, pair=float32[2], words=bytes[], "
-                  "many=int64[], name=bytes) | batch(2) | print",
-                  "{\"value\":1, \"half\":0.5, \"pair\":[1, -1], \"words\":[\"w0\"], \"many\":[1], \"name\":\"n1\"}\n"
-                  "{\"value\":2, \"half\":1, \"pair\":[2, -2], \"words\":[\"w0\", \"w1\"], \"many\":[2, 3], \"name\":\"n2\"}\n");
+    assert_prints(
+        "tfrecord(\"$D/a-0*\") | take(3) | skip(1) | parse(value=int64, half=float32, pair=float32[2], words=bytes[], "
+        "many=int64[], name=bytes) | batch(2) | print",
+        "{\"value\":1, \"half\":0.5, \"pair\":[1, -1], \"words\":[\"w0\"], \"many\":[1], \"name\":\"n1\"}\n"
+        "{\"value\":2, \"half\":1, \"pair\":[2, -2], \"words\":[\"w0\", \"w1\"], \"many\":[2, 3], \"name\":\"n2\"}\n");
     assert_prints("range(0) | print", "");
 }
 
@@ -35,11 +36,15 @@ static void write_one(const char *name, const char *feature, const stk_bytes *by
 
 static void print_writes_bytes_as_text_or_base64(void **state)
 {
-    const stk_bytes values[] = {{(const uint8_t *)"a\"b\n\xc3\xa9", 6}, {(const uint8_t *)"", 0}, {(const uint8_t *)"\xff", 1},
-                                {(const uint8_t *)"\xff\xfe", 2}, {(const uint8_t *)"\xff\xfe\x00", 3}};
+    const stk_bytes values[] = {{(const uint8_t *)"a\"b\n\xc3\xa9", 6},
+                                {(const uint8_t *)"", 0},
+                                {(const uint8_t *)"\xff", 1},
+                                {(const uint8_t *)"\xff\xfe", 2},
+                                {(const uint8_t *)"\xff\xfe\x00", 3}};
     write_one("one", "b", values, NULL, 5);
-    assert_prints("tfrecord(\"$D/one\") | parse(b=bytes[])",
-                  "{\"b\":[\"a\\\"b\\n\xc3\xa9\", \"\", {\"base64\":\"/w==\"}, {\"base64\":\"//4=\"}, {\"base64\":\"//4A\"}]}\n");
+    assert_prints(
+        "tfrecord(\"$D/one\") | parse(b=bytes[])",
+        "{\"b\":[\"a\\\"b\\n\xc3\xa9\", \"\", {\"base64\":\"/w==\"}, {\"base64\":\"//4=\"}, {\"base64\":\"//4A\"}]}\n");
 }
 
 static void print_writes_numbers_that_read_back(void **state)
@@ -48,7 +53,8 @@ static void print_writes_numbers_that_read_back(void **state)
     write_one("one", "x", NULL, values, 6);
     assert_prints("tfrecord(\"$D/one\") | parse(x=float32[6])",
                   "{\"x\":[0.1, 1e+30, -2.5e-08, 16777216, 0.33333334, -0]}\n");
-    assert_prints("range(9223372036854775807, start=9223372036854775806) | cast(value=uint64)", "{\"value\":9223372036854775806}\n");
+    assert_prints("range(9223372036854775807, start=9223372036854775806) | cast(value=uint64)",
+                  "{\"value\":9223372036854775806}\n");
     assert_prints("range(-1, start=-3) | cast(value=int8)", "{\"value\":-3}\n{\"value\":-2}\n");
 }
 
@@ -100,9 +106,12 @@ static void print_without_a_taker_does_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(print_writes_one_line_for_each_sample), OP_TEST(print_writes_bytes_as_text_or_base64),
-        OP_TEST(print_writes_numbers_that_read_back), OP_TEST(print_of_special_floats_is_a_string),
-        OP_TEST(print_nests_lists_by_shape), OP_TEST(print_hands_on_what_the_taker_says),
+        OP_TEST(print_writes_one_line_for_each_sample),
+        OP_TEST(print_writes_bytes_as_text_or_base64),
+        OP_TEST(print_writes_numbers_that_read_back),
+        OP_TEST(print_of_special_floats_is_a_string),
+        OP_TEST(print_nests_lists_by_shape),
+        OP_TEST(print_hands_on_what_the_taker_says),
         OP_TEST(print_without_a_taker_does_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

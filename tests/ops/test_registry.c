@@ -70,10 +70,11 @@ static void check_option(const stk_op *op, const stk_option *o)
     if (o->offset >= op->state_size)
         fail_msg("option %s.%s lies outside of the state", op->name, o->name);
     const bool ranged = o->kind == STK_OPTION_INT || o->kind == STK_OPTION_SIZE;
-    if (ranged && (o->min >= o->max || (!o->required && (o->fallback.integer < o->min || o->fallback.integer > o->max))))
+    if (ranged &&
+        (o->min >= o->max || (!o->required && (o->fallback.integer < o->min || o->fallback.integer > o->max))))
         fail_msg("option %s.%s: default or range is wrong", op->name, o->name);
-    if (o->kind == STK_OPTION_FLOAT && (!(o->min_number < o->max_number) || o->fallback.number < o->min_number ||
-                                        o->fallback.number > o->max_number))
+    if (o->kind == STK_OPTION_FLOAT &&
+        (!(o->min_number < o->max_number) || o->fallback.number < o->min_number || o->fallback.number > o->max_number))
         fail_msg("option %s.%s: default or range is wrong", op->name, o->name);
     if (o->kind == STK_OPTION_ENUM) {
         int64_t count = 0;
@@ -153,9 +154,10 @@ static void write_example_files(void)
     write_lines("words.txt", false, 0, 40);
     /* x=float32[8], y=int64 as the examples have them. */
     write_examples("raw", STK__PLAIN, 0, 50);
-    run_all("tfrecord(\"$D/raw\") | parse(x=float32[8](default=1.5), y=int64(from=\"value\"), tags=bytes[](from=\"words\")) | "
-            "write_tfrecord(\"$D/d.tfrecord\")",
-            NULL, &s);
+    run_all(
+        "tfrecord(\"$D/raw\") | parse(x=float32[8](default=1.5), y=int64(from=\"value\"), tags=bytes[](from=\"words\")) | "
+        "write_tfrecord(\"$D/d.tfrecord\")",
+        NULL, &s);
     seen_clear(&s);
 }
 
@@ -271,10 +273,15 @@ static void failed_allocations_with_several_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(every_op_describes_itself), OP_TEST(every_op_has_the_callbacks_of_its_role),
-        OP_TEST(every_option_has_help_range_and_default), OP_TEST(registry_is_sorted_and_finds_every_op),
-        OP_TEST(plugin_that_is_none_is_refused), OP_TEST(every_example_runs), OP_TEST(failed_allocations_are_told),
-        OP_TEST(memory_that_stays_out_is_told), OP_TEST(failed_allocations_with_several_threads),
+        OP_TEST(every_op_describes_itself),
+        OP_TEST(every_op_has_the_callbacks_of_its_role),
+        OP_TEST(every_option_has_help_range_and_default),
+        OP_TEST(registry_is_sorted_and_finds_every_op),
+        OP_TEST(plugin_that_is_none_is_refused),
+        OP_TEST(every_example_runs),
+        OP_TEST(failed_allocations_are_told),
+        OP_TEST(memory_that_stays_out_is_told),
+        OP_TEST(failed_allocations_with_several_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

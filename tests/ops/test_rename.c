@@ -23,11 +23,13 @@ static void rename_refuses_what_clashes(void **state)
 {
     write_data();
     assert_refused("range(3) | rename()", NULL, STK_INVALID, "fields is missing", 1, 12);
-    assert_refused("range(3) | rename(x=valu)", NULL, STK_INVALID, "no field 'valu' here; did you mean 'value'?", 1, 12);
+    assert_refused("range(3) | rename(x=valu)", NULL, STK_INVALID, "no field 'valu' here; did you mean 'value'?", 1,
+                   12);
     assert_refused("range(3) | rename(x=4)", NULL, STK_INVALID, "'x' must be the name of a field", 1, 12);
     assert_refused("tfrecord(\"$D/a-0*\") |\nparse(value=int64, name=bytes) |\nrename(value=name)", NULL, STK_INVALID,
                    "a field 'value' exists already", 3, 1);
-    assert_refused("range(3) | rename(x=value) | filter(\"value > 2\")", NULL, STK_INVALID, "no field 'value' here; there is x", 1, 30);
+    assert_refused("range(3) | rename(x=value) | filter(\"value > 2\")", NULL, STK_INVALID,
+                   "no field 'value' here; there is x", 1, 30);
 }
 
 int main(void)

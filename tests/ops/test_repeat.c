@@ -61,13 +61,15 @@ static void repeat_without_end_of_what_all_falls_out_is_told(void **state)
 static void repeat_over_a_stream_reads_it_again(void **state)
 {
     write_data();
-    ASSERT_VALUES("tfrecord(\"$D/b-2.tfrecord.gz\") | parse(value=int64) | repeat(2)", 7, 8, 9, 10, 11, 7, 8, 9, 10, 11);
+    ASSERT_VALUES("tfrecord(\"$D/b-2.tfrecord.gz\") | parse(value=int64) | repeat(2)", 7, 8, 9, 10, 11, 7, 8, 9, 10,
+                  11);
     ASSERT_ROWS("tfrecord(\"$D/b-2.tfrecord.gz\") | batch(3) | repeat | take(5)", 3, 2, 3, 2, 3);
 }
 
 static void repeat_refuses_bad_options(void **state)
 {
-    assert_refused("range(3) | repeat(-1)", NULL, STK_INVALID, "count must be in 0..2147483648, got an integer -1", 1, 19);
+    assert_refused("range(3) | repeat(-1)", NULL, STK_INVALID, "count must be in 0..2147483648, got an integer -1", 1,
+                   19);
     assert_refused("range(3) | repeat(2, 3)", NULL, STK_INVALID, "too many arguments", 1, 22);
     assert_refused("range(30) | filter(\"value > 3\") | batch(2) | repeat(2) | repeat(2)", NULL, STK_UNSUPPORTED,
                    "more than one repeat behind batch", 0, 0);
@@ -76,9 +78,12 @@ static void repeat_refuses_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(repeat_goes_over_the_samples_again), OP_TEST(repeat_before_batch_lets_batches_span_epochs),
-        OP_TEST(repeat_numbers_epochs), OP_TEST(repeat_of_nothing_ends),
-        OP_TEST(repeat_without_end_of_what_all_falls_out_is_told), OP_TEST(repeat_over_a_stream_reads_it_again),
+        OP_TEST(repeat_goes_over_the_samples_again),
+        OP_TEST(repeat_before_batch_lets_batches_span_epochs),
+        OP_TEST(repeat_numbers_epochs),
+        OP_TEST(repeat_of_nothing_ends),
+        OP_TEST(repeat_without_end_of_what_all_falls_out_is_told),
+        OP_TEST(repeat_over_a_stream_reads_it_again),
         OP_TEST(repeat_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

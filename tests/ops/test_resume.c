@@ -121,7 +121,8 @@ static void resume_refuses_another_pipeline(void **state)
 
 static void resume_refuses_other_data(void **state)
 {
-    static const char text[] = "tfrecord(\"$D/a-*.tfrecord\") | batch(3)", stream[] = "tfrecord(\"$D/b-*.gz\") | batch(3)";
+    static const char text[] = "tfrecord(\"$D/a-*.tfrecord\") | batch(3)",
+                      stream[] = "tfrecord(\"$D/b-*.gz\") | batch(3)";
     write_data();
     make_checkpoint(text, 2, harness_config());
     write_examples("a-2.tfrecord", STK__PLAIN, 7, 6);
@@ -185,11 +186,16 @@ static void resume_at_the_end_gives_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(every_pipeline_resumes_at_every_batch), OP_TEST(every_pipeline_resumes_twice),
-        OP_TEST(checkpoint_counts_only_what_was_handed_over), OP_TEST(resume_takes_another_prefetch_and_sink),
-        OP_TEST(resume_refuses_another_pipeline), OP_TEST(resume_refuses_other_data),
-        OP_TEST(resume_refuses_a_damaged_file), OP_TEST(resume_without_a_file_says_so),
-        OP_TEST(checkpoint_that_cannot_be_written_says_so), OP_TEST(resume_at_the_end_gives_the_end),
+        OP_TEST(every_pipeline_resumes_at_every_batch),
+        OP_TEST(every_pipeline_resumes_twice),
+        OP_TEST(checkpoint_counts_only_what_was_handed_over),
+        OP_TEST(resume_takes_another_prefetch_and_sink),
+        OP_TEST(resume_refuses_another_pipeline),
+        OP_TEST(resume_refuses_other_data),
+        OP_TEST(resume_refuses_a_damaged_file),
+        OP_TEST(resume_without_a_file_says_so),
+        OP_TEST(checkpoint_that_cannot_be_written_says_so),
+        OP_TEST(resume_at_the_end_gives_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,8 @@ static void every_pipeline_gives_the_same_when_traced(void **state)
         seen plain, traced;
         stk_recorder_stats stats;
         run_all(harness_pipelines[i], &config, &plain);
-        assert_int_equal(stk_recorder_open(in_dir(i % 2 ? "t.json" : "t.pftrace"), NULL, &config.recorder, NULL), STK_OK);
+        assert_int_equal(stk_recorder_open(in_dir(i % 2 ? "t.json" : "t.pftrace"), NULL, &config.recorder, NULL),
+                         STK_OK);
         run_all(harness_pipelines[i], &config, &traced);
         assert_int_equal(stk_recorder_close(config.recorder, &stats, NULL), STK_OK);
         assert_seen_equal(&plain, 0, &traced, harness_pipelines[i]);

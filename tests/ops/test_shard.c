@@ -82,11 +82,13 @@ static void shard_over_a_stream(void **state)
 
 static void shard_refuses_bad_options(void **state)
 {
-    assert_refused("range(9) | shard(count=2, index=2)", NULL, STK_INVALID, "index must be below count 2, got 2", 1, 12);
+    assert_refused("range(9) | shard(count=2, index=2)", NULL, STK_INVALID, "index must be below count 2, got 2", 1,
+                   12);
     assert_refused("range(9) | shard(index=1)", NULL, STK_INVALID, "index is 1, but count is not given", 1, 12);
-    assert_refused("range(9) | shard(count=-2)", NULL, STK_INVALID, "count must be in 0..16777216, got an integer -2", 1, 24);
-    assert_refused("range(9) | shard(uneven=some)", NULL, STK_INVALID, "uneven must be one of keep, pad, drop, got a name some", 1,
-                   25);
+    assert_refused("range(9) | shard(count=-2)", NULL, STK_INVALID, "count must be in 0..16777216, got an integer -2",
+                   1, 24);
+    assert_refused("range(9) | shard(uneven=some)", NULL, STK_INVALID,
+                   "uneven must be one of keep, pad, drop, got a name some", 1, 25);
     stk_config config = harness_config();
     config.world = 2;
     config.rank = 2;
@@ -96,10 +98,14 @@ static void shard_refuses_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(shard_keeps_every_nth_sample), OP_TEST(shard_of_uneven_parts_keeps_pads_or_drops),
-        OP_TEST(shard_takes_the_rank_from_the_configuration), OP_TEST(shards_together_are_all_samples_of_a_shuffle),
-        OP_TEST(shard_after_batch_counts_batches), OP_TEST(shard_behind_a_filter_is_approximate_or_exact),
-        OP_TEST(shard_over_a_stream), OP_TEST(shard_refuses_bad_options),
+        OP_TEST(shard_keeps_every_nth_sample),
+        OP_TEST(shard_of_uneven_parts_keeps_pads_or_drops),
+        OP_TEST(shard_takes_the_rank_from_the_configuration),
+        OP_TEST(shards_together_are_all_samples_of_a_shuffle),
+        OP_TEST(shard_after_batch_counts_batches),
+        OP_TEST(shard_behind_a_filter_is_approximate_or_exact),
+        OP_TEST(shard_over_a_stream),
+        OP_TEST(shard_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,8 @@ static void shuffle_over_a_stream_permutes_through_its_buffer(void **state)
     for (size_t i = 0; i < STK_COUNT(buffers); i++) {
         char text[160];
         seen s;
-        snprintf(text, sizeof text, "tfrecord(\"$D/s.gz\") | shuffle(seed=5, buffer=%d) | parse(value=int64) | batch(9) | repeat(2)",
+        snprintf(text, sizeof text,
+                 "tfrecord(\"$D/s.gz\") | shuffle(seed=5, buffer=%d) | parse(value=int64) | batch(9) | repeat(2)",
                  buffers[i]);
         run_all(text, NULL, &s);
         assert_permutations(&s, 100, 2);
@@ -125,7 +126,8 @@ static void shuffle_over_a_stream_without_reshuffle(void **state)
 {
     seen s;
     write_examples("s.gz", STK__GZIP, 0, 40);
-    run_all("tfrecord(\"$D/s.gz\") | shuffle(seed=5, buffer=10, reshuffle=false) | parse(value=int64) | repeat(2)", NULL, &s);
+    run_all("tfrecord(\"$D/s.gz\") | shuffle(seed=5, buffer=10, reshuffle=false) | parse(value=int64) | repeat(2)",
+            NULL, &s);
     assert_permutations(&s, 40, 2);
     assert_true(same_epochs(&s, 40, 0, 1));
     seen_clear(&s);
@@ -135,20 +137,26 @@ static void shuffle_refuses_bad_options_and_places(void **state)
 {
     assert_refused("range(3) | shuffle(seed=-1)", NULL, STK_INVALID, "seed must be at least 0", 1, 25);
     assert_refused("range(3) | shuffle(buffer=0)", NULL, STK_INVALID, "buffer must be in 1..268435456", 1, 27);
-    assert_refused("range(3) | shuffle(reshuffle=1)", NULL, STK_INVALID, "reshuffle must be true or false, got an integer 1", 1, 30);
-    assert_refused("range(9) | filter(\"value > 1\") | take(2) | shuffle", NULL, STK_UNSUPPORTED, "put it before the filter", 1, 44);
-    assert_refused("range(9) | filter(\"value > 1\") | batch(2) | shuffle", NULL, STK_UNSUPPORTED, "shuffle samples instead", 1, 45);
+    assert_refused("range(3) | shuffle(reshuffle=1)", NULL, STK_INVALID,
+                   "reshuffle must be true or false, got an integer 1", 1, 30);
+    assert_refused("range(9) | filter(\"value > 1\") | take(2) | shuffle", NULL, STK_UNSUPPORTED,
+                   "put it before the filter", 1, 44);
+    assert_refused("range(9) | filter(\"value > 1\") | batch(2) | shuffle", NULL, STK_UNSUPPORTED,
+                   "shuffle samples instead", 1, 45);
     assert_refused("range(9) | repeat | shuffle", NULL, STK_INVALID, "cannot shuffle what has no end", 1, 21);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(shuffle_permutes_each_epoch), OP_TEST(shuffle_without_reshuffle_repeats_its_order),
-        OP_TEST(shuffle_behind_repeat_mixes_epochs), OP_TEST(shuffle_depends_on_its_seed_alone),
+        OP_TEST(shuffle_permutes_each_epoch),
+        OP_TEST(shuffle_without_reshuffle_repeats_its_order),
+        OP_TEST(shuffle_behind_repeat_mixes_epochs),
+        OP_TEST(shuffle_depends_on_its_seed_alone),
         OP_TEST(shuffle_after_batch_shuffles_batches),
         OP_TEST(shuffle_before_a_filter_is_the_same_order_without_the_rest),
-        OP_TEST(shuffle_over_a_stream_permutes_through_its_buffer), OP_TEST(shuffle_over_a_stream_without_reshuffle),
+        OP_TEST(shuffle_over_a_stream_permutes_through_its_buffer),
+        OP_TEST(shuffle_over_a_stream_without_reshuffle),
         OP_TEST(shuffle_refuses_bad_options_and_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

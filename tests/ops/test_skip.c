@@ -45,15 +45,15 @@ static void skip_far_into_a_long_range_takes_no_time(void **state)
 static void skip_refuses_bad_options(void **state)
 {
     assert_refused("range(3) | skip()", NULL, STK_INVALID, "count is missing", 1, 12);
-    assert_refused("range(3)\n| skip(count=-1)", NULL, STK_INVALID, "count must be in 0..1152921504606846976, got an integer -1",
-                   2, 14);
+    assert_refused("range(3)\n| skip(count=-1)", NULL, STK_INVALID,
+                   "count must be in 0..1152921504606846976, got an integer -1", 2, 14);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(skip_leaves_out_the_first_samples), OP_TEST(skip_after_batch_counts_batches),
-        OP_TEST(skip_behind_a_filter_counts_what_passes), OP_TEST(skip_over_a_stream),
+        OP_TEST(skip_leaves_out_the_first_samples),        OP_TEST(skip_after_batch_counts_batches),
+        OP_TEST(skip_behind_a_filter_counts_what_passes),  OP_TEST(skip_over_a_stream),
         OP_TEST(skip_far_into_a_long_range_takes_no_time), OP_TEST(skip_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

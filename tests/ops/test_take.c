@@ -51,7 +51,8 @@ static void take_over_a_stream_stops_reading(void **state)
     ASSERT_VALUES("tfrecord(\"$D/b-*.gz\") | take(3) | parse(value=int64)", 0, 1, 2);
     ASSERT_VALUES("tfrecord(\"$D/b-*.gz\") | parse(value=int64) | take(2) | repeat(2)", 0, 1, 0, 1);
     write_file("b-9.gz", "\x1f\x8b garbage", 10); /* is never come to */
-    ASSERT_VALUES("tfrecord([\"$D/b-0.tfrecord.gz\", \"$D/b-9.gz\"]) | take(7) | parse(value=int64)", 0, 1, 2, 3, 4, 5, 6);
+    ASSERT_VALUES("tfrecord([\"$D/b-0.tfrecord.gz\", \"$D/b-9.gz\"]) | take(7) | parse(value=int64)", 0, 1, 2, 3, 4, 5,
+                  6);
 }
 
 static void take_refuses_bad_options(void **state)
@@ -64,9 +65,12 @@ static void take_refuses_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(take_keeps_the_first_samples), OP_TEST(take_after_batch_counts_batches),
-        OP_TEST(take_behind_a_filter_counts_what_passes), OP_TEST(take_behind_a_filter_ends_an_endless_run),
-        OP_TEST(take_is_lifted_to_the_index_plane), OP_TEST(take_over_a_stream_stops_reading),
+        OP_TEST(take_keeps_the_first_samples),
+        OP_TEST(take_after_batch_counts_batches),
+        OP_TEST(take_behind_a_filter_counts_what_passes),
+        OP_TEST(take_behind_a_filter_ends_an_endless_run),
+        OP_TEST(take_is_lifted_to_the_index_plane),
+        OP_TEST(take_over_a_stream_stops_reading),
         OP_TEST(take_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,8 +64,12 @@ static void text_refuses_missing_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(text_reads_lines), OP_TEST(text_is_the_same_from_plain_and_gzip), OP_TEST(text_goes_over_several_files),
-        OP_TEST(text_is_found_by_number), OP_TEST(text_counts_bytes_read), OP_TEST(text_refuses_missing_files),
+        OP_TEST(text_reads_lines),
+        OP_TEST(text_is_the_same_from_plain_and_gzip),
+        OP_TEST(text_goes_over_several_files),
+        OP_TEST(text_is_found_by_number),
+        OP_TEST(text_counts_bytes_read),
+        OP_TEST(text_refuses_missing_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

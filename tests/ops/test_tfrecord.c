@@ -32,7 +32,8 @@ static void tfrecord_takes_patterns_and_lists(void **state)
     ASSERT_VALUES("tfrecord(\"$D/a-[12]*\") | parse(value=int64)", 7, 8, 9, 10, 11);
     ASSERT_VALUES("tfrecord(\"$D/a-2.tfrecord\", \"$D/a-0.tfrecord\") | skip(4) | take(2) | parse(value=int64)", 11, 0);
     ASSERT_VALUES("tfrecord([\"$D/b-2*\", \"$D/b-0*\"]) | skip(4) | take(2) | parse(value=int64)", 11, 0);
-    ASSERT_VALUES("tfrecord(\"$D/a-2*\", \"$D/b-2*\") | skip(4) | take(2) | parse(value=int64)", 11, 7); /* mixed: a stream */
+    ASSERT_VALUES("tfrecord(\"$D/a-2*\", \"$D/b-2*\") | skip(4) | take(2) | parse(value=int64)", 11,
+                  7); /* mixed: a stream */
     assert_prints("tfrecord(\"$D/a-1.tfrecord\")", "");
 }
 
@@ -147,10 +148,13 @@ static void tfrecord_refuses_missing_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(tfrecord_is_the_same_from_any_compression), OP_TEST(tfrecord_takes_patterns_and_lists),
-        OP_TEST(tfrecord_keeps_its_index), OP_TEST(tfrecord_checks_data_unless_told_not_to),
+        OP_TEST(tfrecord_is_the_same_from_any_compression),
+        OP_TEST(tfrecord_takes_patterns_and_lists),
+        OP_TEST(tfrecord_keeps_its_index),
+        OP_TEST(tfrecord_checks_data_unless_told_not_to),
         OP_TEST(tfrecord_gives_what_comes_before_a_bad_record),
-        OP_TEST(tfrecord_visits_only_what_a_quarantine_list_names), OP_TEST(tfrecord_feeds_a_quarantine_list_back),
+        OP_TEST(tfrecord_visits_only_what_a_quarantine_list_names),
+        OP_TEST(tfrecord_feeds_a_quarantine_list_back),
         OP_TEST(tfrecord_refuses_missing_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,8 @@
 
 static void write_reads_back(void **state)
 {
-    static const char fields[] = "parse(value=int64, half=float32, pair=float32[2], words=bytes[], many=int64[], name=bytes)";
+    static const char fields[] =
+        "parse(value=int64, half=float32, pair=float32[2], words=bytes[], many=int64[], name=bytes)";
     static const char *const compressions[] = {"none", "gzip", "zlib"};
     char text[256];
     seen wanted, s;
@@ -13,7 +14,8 @@ static void write_reads_back(void **state)
     snprintf(text, sizeof text, "tfrecord(\"$D/a-*\") | %s | batch(4)", fields);
     run_all(text, NULL, &wanted);
     for (size_t i = 0; i < STK_COUNT(compressions); i++) {
-        snprintf(text, sizeof text, "tfrecord(\"$D/a-*\") | %s | batch(3) | write_tfrecord(\"$D/out\", compression=%s, level=1)", fields,
+        snprintf(text, sizeof text,
+                 "tfrecord(\"$D/a-*\") | %s | batch(3) | write_tfrecord(\"$D/out\", compression=%s, level=1)", fields,
                  compressions[i]);
         run_all(text, NULL, &s);
         seen_clear(&s);
@@ -96,7 +98,8 @@ static void write_leaves_nothing_after_an_error(void **state)
     stk_pipeline *p;
     write_examples("in", STK__PLAIN, 0, 20);
     const int before = files_here();
-    assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_tfrecord(\"$D/out\")", NULL, STK_CORRUPT, "is missing");
+    assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_tfrecord(\"$D/out\")", NULL, STK_CORRUPT,
+                 "is missing");
     assert_int_equal(files_here(), before);
     assert_int_equal(try_open("range(3) | write_tfrecord(\"/proc/no/such\")", NULL, &p, &error), STK_IO);
     assert_string_equal(error.op, "write_tfrecord");
@@ -114,10 +117,13 @@ static void write_of_no_samples_makes_an_empty_file(void **state)
 static void write_refuses_bad_options(void **state)
 {
     assert_refused("range(3) | write_tfrecord()", NULL, STK_INVALID, "path is missing", 1, 12);
-    assert_refused("range(3) | write_tfrecord(\"$D/x\", shards=2)", NULL, STK_INVALID, "needs %05d for the numbers of 2 shards", 1, 12);
+    assert_refused("range(3) | write_tfrecord(\"$D/x\", shards=2)", NULL, STK_INVALID,
+                   "needs %05d for the numbers of 2 shards", 1, 12);
     assert_refused("range(3) | write_tfrecord(\"$D/%s\")", NULL, STK_INVALID, "must have %d or %05d", 1, 12);
-    assert_refused("range(3) | write_tfrecord(\"$D/%d-%d-%d\", shards=2)", NULL, STK_INVALID, "must have %d or %05d", 1, 12);
-    assert_refused("range(3) | write_tfrecord(\"x\", shards=0)", NULL, STK_INVALID, "shards must be in 1..65536", 1, 39);
+    assert_refused("range(3) | write_tfrecord(\"$D/%d-%d-%d\", shards=2)", NULL, STK_INVALID, "must have %d or %05d", 1,
+                   12);
+    assert_refused("range(3) | write_tfrecord(\"x\", shards=0)", NULL, STK_INVALID, "shards must be in 1..65536", 1,
+                   39);
     assert_refused("range(3) | write_tfrecord(\"x\", compression=lzma)", NULL, STK_INVALID,
                    "compression must be one of none, gzip, zlib, got a name lzma", 1, 44);
     assert_refused("range(3) | write_tfrecord(\"x\", level=10)", NULL, STK_INVALID, "level must be in 1..9", 1, 38);
@@ -127,9 +133,13 @@ static void write_refuses_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEST(write_reads_back), OP_TEST(write_of_raw_records_copies_them), OP_TEST(write_deals_samples_to_shards),
-        OP_TEST(write_turns_numbers_into_what_records_hold), OP_TEST(write_leaves_nothing_without_finish),
-        OP_TEST(write_leaves_nothing_after_an_error), OP_TEST(write_of_no_samples_makes_an_empty_file),
+        OP_TEST(write_reads_back),
+        OP_TEST(write_of_raw_records_copies_them),
+        OP_TEST(write_deals_samples_to_shards),
+        OP_TEST(write_turns_numbers_into_what_records_hold),
+        OP_TEST(write_leaves_nothing_without_finish),
+        OP_TEST(write_leaves_nothing_after_an_error),
+        OP_TEST(write_of_no_samples_makes_an_empty_file),
         OP_TEST(write_refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

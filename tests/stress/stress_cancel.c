@@ -1,23 +1,11 @@
 /* Cancels runs of many kinds at random moments from another thread; nothing may hang, leak or race. */
+#include "shards.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include <stoker/pipeline.h>
 
 #include "base/compiler.h"
 #include "base/rng.h"
-
-static char dir[64];
 
 /* $D is the directory; all but the last run without end. */
 static const char *const pipelines[] = {
@@ -33,57 +21,16 @@ static const char *const pipelines[] = {
     "range(3000) | batch(11)",
 };
 
-static void fill(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; *text && n + sizeof dir < size; text++) {
-        if (text[0] == '$' && text[1] == 'D')
-            n += (size_t)snprintf(out + n, size - n, "%s", dir), text++;
-        else
-            out[n++] = *text;
-    }
-    out[n] = 0;
-}
-
-static void run_to_end(const char *text)
-{
-    char full[512];
-    stk_pipeline *p;
-    stk_error error;
-    const stk_batch *batch;
-    stk_status status;
-    fill(text, full, sizeof full);
-    if (stk_pipeline_open(full, NULL, &p, &error) != STK_OK)
-        fail_msg("%s: %s", full, error.message);
-    while ((status = stk_pipeline_next(p, &batch, &error)) == STK_OK) {
-        assert_int_equal(stk_pipeline_consume(p, batch, &error), STK_OK);
-        stk_batch_release(p, batch);
-    }
-    assert_int_equal(status, STK_END);
-    assert_int_equal(stk_pipeline_finish(p, &error), STK_OK);
-    stk_pipeline_close(p);
-}
+enum { SHARDS = 3 };
 
 static int make_data(void **state)
 {
-    snprintf(dir, sizeof dir, "/tmp/stk-stress-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    run_to_end("range(500) | write_tfrecord(\"$D/p-%d\", shards=3)");
-    run_to_end("range(500) | write_tfrecord(\"$D/g-%d\", shards=3, compression=gzip)");
-    return 0;
+    return make_shards(500, SHARDS);
 }
 
 static int remove_data(void **state)
 {
-    for (int i = 0; i < 3; i++) {
-        char path[96];
-        snprintf(path, sizeof path, "%s/p-%d", dir, i);
-        unlink(path);
-        snprintf(path, sizeof path, "%s/g-%d", dir, i);
-        unlink(path);
-    }
-    return rmdir(dir);
+    return remove_shards(SHARDS);
 }
 
 static void sleep_us(uint64_t us)
@@ -106,15 +53,13 @@ static void *cancel_main(void *arg)
 
 static void cancel_once(const char *text, uint64_t draw)
 {
-    stk_config config = {.struct_size = sizeof config, .threads = 1 + (int)(draw % 4), .memory_bytes = (uint64_t)4 << 20,
+    stk_config config = {.struct_size = sizeof config,
+                         .threads = 1 + (int)(draw % 4),
+                         .memory_bytes = (uint64_t)4 << 20,
                          .stall_ns = -1};
-    char full[512];
     stk_error error;
-    canceller c = {.after_us = draw >> 8 & 2047};
+    canceller c = {.pipeline = open_or_fail(text, &config), .after_us = draw >> 8 & 2047};
     pthread_t thread;
-    fill(text, full, sizeof full);
-    if (stk_pipeline_open(full, &config, &c.pipeline, &error) != STK_OK)
-        fail_msg("%s: %s", full, error.message);
     assert_int_equal(pthread_create(&thread, NULL, cancel_main, &c), 0);
     const stk_batch *held = NULL, *batch;
     stk_status status;
@@ -123,7 +68,7 @@ static void cancel_once(const char *text, uint64_t draw)
         held = batch;
     }
     if (status != STK_CANCELLED && status != STK_END)
-        fail_msg("%s: %s %s", full, stk_status_name(status), error.message);
+        fail_msg("%s: %s %s", text, stk_status_name(status), error.message);
     pthread_join(thread, NULL);
     assert_int_equal(stk_pipeline_next(c.pipeline, &batch, &error), STK_CANCELLED);
     stk_pipeline_close(c.pipeline);
@@ -141,11 +86,8 @@ static void close_at_any_moment_ends_the_run(void **state)
     for (uint64_t round = 0; round < 200; round++) {
         const uint64_t draw = stk__mix(8, round);
         stk_config config = {.struct_size = sizeof config, .threads = 1 + (int)(draw % 4), .stall_ns = -1};
-        char full[512];
-        stk_pipeline *p;
+        stk_pipeline *p = open_or_fail(pipelines[round % STK_COUNT(pipelines)], &config);
         const stk_batch *batch;
-        fill(pipelines[round % STK_COUNT(pipelines)], full, sizeof full);
-        assert_int_equal(stk_pipeline_open(full, &config, &p, NULL), STK_OK);
         if (draw >> 8 & 1 && round % STK_COUNT(pipelines) < 2)
             assert_int_equal(stk_pipeline_next(p, &batch, NULL), STK_OK);
         sleep_us(draw >> 9 & 1023);

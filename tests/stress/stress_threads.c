@@ -1,24 +1,12 @@
 /* Many threads, a consumer of changing speed that holds batches, readers of the statistics: the output stays the same. */
+#include "shards.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include <stoker/pipeline.h>
 
 #include "base/compiler.h"
 #include "base/rng.h"
-
-static char dir[64];
 
 static const char *in_trace_path(void)
 {
@@ -36,62 +24,17 @@ static const char *const pipelines[] = {
     "tfrecord(\"$D/g-*\") | shuffle(seed=1, buffer=100) | parse(value=int64) | filter(\"value % 7 != 2\") | batch(16) | repeat(2)",
 };
 
-static void fill(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; *text && n + sizeof dir < size; text++) {
-        if (text[0] == '$' && text[1] == 'D')
-            n += (size_t)snprintf(out + n, size - n, "%s", dir), text++;
-        else
-            out[n++] = *text;
-    }
-    out[n] = 0;
-}
-
-static stk_pipeline *open_or_fail(const char *text, const stk_config *config)
-{
-    char full[512];
-    stk_pipeline *p;
-    stk_error error;
-    fill(text, full, sizeof full);
-    if (stk_pipeline_open(full, config, &p, &error) != STK_OK)
-        fail_msg("%s: %s", full, error.message);
-    return p;
-}
-
-static void write_set(const char *text)
-{
-    stk_pipeline *p = open_or_fail(text, NULL);
-    const stk_batch *batch;
-    while (stk_pipeline_next(p, &batch, NULL) == STK_OK) {
-        assert_int_equal(stk_pipeline_consume(p, batch, NULL), STK_OK);
-        stk_batch_release(p, batch);
-    }
-    assert_int_equal(stk_pipeline_finish(p, NULL), STK_OK);
-    stk_pipeline_close(p);
-}
+enum { SHARDS = 5 };
 
 static int make_data(void **state)
 {
-    snprintf(dir, sizeof dir, "/tmp/stk-stress-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    write_set("range(2000) | write_tfrecord(\"$D/p-%d\", shards=5)");
-    write_set("range(2000) | write_tfrecord(\"$D/g-%d\", shards=5, compression=gzip)");
-    return 0;
+    return make_shards(2000, SHARDS);
 }
 
 static int remove_data(void **state)
 {
-    for (int i = 0; i < 5; i++) {
-        char path[96];
-        snprintf(path, sizeof path, "%s/p-%d", dir, i);
-        unlink(path);
-        snprintf(path, sizeof path, "%s/g-%d", dir, i);
-        unlink(path);
-    }
     unlink(in_trace_path());
-    return rmdir(dir);
+    return remove_shards(SHARDS);
 }
 
 /* Looks at everything that may be looked at while a run goes on. */
@@ -150,7 +93,8 @@ static void digest_of(const char *text, const stk_config *config, uint64_t seed,
 static void eight_threads_give_what_one_gives(void **state)
 {
     for (size_t i = 0; i < STK_COUNT(pipelines); i++) {
-        stk_config config = {.struct_size = sizeof config, .threads = 1, .memory_bytes = (uint64_t)64 << 20, .stall_ns = -1};
+        stk_config config = {
+            .struct_size = sizeof config, .threads = 1, .memory_bytes = (uint64_t)64 << 20, .stall_ns = -1};
         char one[33], many[33];
         digest_of(pipelines[i], &config, 0, one);
         for (uint64_t round = 1; round <= 3; round++) {
@@ -165,7 +109,8 @@ static void eight_threads_give_what_one_gives(void **state)
 static void traced_runs_give_the_same(void **state)
 {
     for (size_t i = 0; i < STK_COUNT(pipelines); i++) {
-        stk_config config = {.struct_size = sizeof config, .threads = 4, .memory_bytes = (uint64_t)64 << 20, .stall_ns = -1};
+        stk_config config = {
+            .struct_size = sizeof config, .threads = 4, .memory_bytes = (uint64_t)64 << 20, .stall_ns = -1};
         char plain[33], traced[33];
         digest_of(pipelines[i], &config, 0, plain);
         assert_int_equal(stk_recorder_open(in_trace_path(), NULL, &config.recorder, NULL), STK_OK);

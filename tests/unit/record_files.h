@@ -2,7 +2,6 @@
 #ifndef STK_TESTS_RECORD_FILES_H
 #define STK_TESTS_RECORD_FILES_H
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +19,7 @@
 #include "base/str.h"
 #include "formats/tfrecord.h"
 #include "kernels/crc32c.h"
+#include "../remove_tree.h"
 
 static char test_dir[64];
 
@@ -28,25 +27,6 @@ STK_UNUSED static int make_test_dir(void **state)
 {
     snprintf(test_dir, sizeof test_dir, "/tmp/stk-records-XXXXXX");
     return mkdtemp(test_dir) ? 0 : -1;
-}
-
-static void remove_tree(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        char child[512];
-        snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
-        struct stat st;
-        if (lstat(child, &st) == 0 && S_ISDIR(st.st_mode))
-            remove_tree(child);
-        else
-            unlink(child);
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(path);
 }
 
 STK_UNUSED static int remove_test_dir(void **state)
@@ -133,5 +113,26 @@ STK_UNUSED static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
 }
+
+typedef struct line_case {
+    const char *text;
+    const char *lines[6]; /* NULL ends */
+} line_case;
+
+STK_UNUSED static const line_case line_cases[] = {
+    {"", {NULL}},
+    {"a\nbb\n", {"a", "bb"}},
+    {"a\nbb", {"a", "bb"}},
+    {"a\r\nbb\r\n", {"a", "bb"}},
+    {"a\r\nbb\r", {"a", "bb\r"}},
+    {"\n\r\n\n", {"", "", ""}},
+    {"\r", {"\r"}},
+    {"\r\r\n", {"\r"}},
+    {"a\r\nb\nc\rd\n", {"a", "b", "c\rd"}},
+    {"a\r\nb\nc\rd\n\ne", {"a", "b", "c\rd", "", "e"}},
+    {"x^2\n", {"x^2"}}, /* its first two bytes are a valid zlib header */
+    {"x^2 + y^2\n", {"x^2 + y^2"}},
+    {"x\x9c", {"x\x9c"}}, /* and here they are all */
+};
 
 #endif

@@ -182,10 +182,14 @@ static void budget_holds_with_many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budget_refuses_what_passes_the_limit), cmocka_unit_test(budget_keeps_a_quarter_for_work_under_way),
-        cmocka_unit_test(budget_error_tells_what_is_needed),    cmocka_unit_test(buffer_grows_and_keeps_its_contents),
-        cmocka_unit_test(arena_hands_out_aligned_memory),       cmocka_unit_test(arena_uses_its_chunks_again),
-        cmocka_unit_test(chunk_that_is_referred_to_stays),      cmocka_unit_test(spare_chunks_make_room),
+        cmocka_unit_test(budget_refuses_what_passes_the_limit),
+        cmocka_unit_test(budget_keeps_a_quarter_for_work_under_way),
+        cmocka_unit_test(budget_error_tells_what_is_needed),
+        cmocka_unit_test(buffer_grows_and_keeps_its_contents),
+        cmocka_unit_test(arena_hands_out_aligned_memory),
+        cmocka_unit_test(arena_uses_its_chunks_again),
+        cmocka_unit_test(chunk_that_is_referred_to_stays),
+        cmocka_unit_test(spare_chunks_make_room),
         cmocka_unit_test(budget_holds_with_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

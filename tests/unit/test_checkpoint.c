@@ -15,9 +15,24 @@
 
 static stk__checkpoint sample(void)
 {
-    stk__checkpoint c = {.pipeline = 0x123456789abcdef0, .data = UINT64_MAX, .batches = 7, .samples = 1000, .ticket = 1003,
-                         .position = 5, .skipped = 1, .quarantined = 2, .dropped = 3, .lost_bytes = 4, .world = 8, .rank = 7,
-                         .epoch = 9, .consumed = 10, .elastic = 1, .elastic_epoch = 2, .elastic_base = 6, .batch_size = 32};
+    stk__checkpoint c = {.pipeline = 0x123456789abcdef0,
+                         .data = UINT64_MAX,
+                         .batches = 7,
+                         .samples = 1000,
+                         .ticket = 1003,
+                         .position = 5,
+                         .skipped = 1,
+                         .quarantined = 2,
+                         .dropped = 3,
+                         .lost_bytes = 4,
+                         .world = 8,
+                         .rank = 7,
+                         .epoch = 9,
+                         .consumed = 10,
+                         .elastic = 1,
+                         .elastic_epoch = 2,
+                         .elastic_base = 6,
+                         .batch_size = 32};
     for (int i = 0; i < STK__MAX_RELAYS; i++) {
         c.relay_seen[i] = 100 + i;
         c.relay_epoch[i] = 200 + i;

@@ -26,8 +26,8 @@ static void convert_of_small_numbers_between_all_types(void **state)
             assert_true(stk__convert(back, STK_FLOAT64, b, (stk_dtype)to, 5));
             for (int i = 0; i < 5; i++)
                 if (back[i] != values[i])
-                    fail_msg("%g from %s to %s is %g", values[i], stk_dtype_name((stk_dtype)from), stk_dtype_name((stk_dtype)to),
-                             back[i]);
+                    fail_msg("%g from %s to %s is %g", values[i], stk_dtype_name((stk_dtype)from),
+                             stk_dtype_name((stk_dtype)to), back[i]);
         }
     }
 }
@@ -44,9 +44,9 @@ static const struct {
     int64_t low;
     uint64_t high;
 } ranges[] = {
-    {STK_UINT8, 0, UINT8_MAX},   {STK_INT8, INT8_MIN, INT8_MAX},    {STK_UINT16, 0, UINT16_MAX},
-    {STK_INT16, INT16_MIN, INT16_MAX}, {STK_UINT32, 0, UINT32_MAX}, {STK_INT32, INT32_MIN, INT32_MAX},
-    {STK_UINT64, 0, UINT64_MAX}, {STK_INT64, INT64_MIN, INT64_MAX},
+    {STK_UINT8, 0, UINT8_MAX},         {STK_INT8, INT8_MIN, INT8_MAX},    {STK_UINT16, 0, UINT16_MAX},
+    {STK_INT16, INT16_MIN, INT16_MAX}, {STK_UINT32, 0, UINT32_MAX},       {STK_INT32, INT32_MIN, INT32_MAX},
+    {STK_UINT64, 0, UINT64_MAX},       {STK_INT64, INT64_MIN, INT64_MAX},
 };
 
 static int64_t as_int64(stk_dtype dtype, const void *data)
@@ -174,10 +174,14 @@ static void half_floats_round_to_nearest_even(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convert_of_small_numbers_between_all_types), cmocka_unit_test(convert_of_bytes_is_refused),
-        cmocka_unit_test(convert_from_reals_saturates),               cmocka_unit_test(convert_from_reals_goes_towards_zero),
-        cmocka_unit_test(convert_between_integers_saturates),         cmocka_unit_test(convert_to_bool_is_true_for_all_but_zero),
-        cmocka_unit_test(convert_of_any_length_is_the_same),          cmocka_unit_test(half_floats_come_back_bit_by_bit),
+        cmocka_unit_test(convert_of_small_numbers_between_all_types),
+        cmocka_unit_test(convert_of_bytes_is_refused),
+        cmocka_unit_test(convert_from_reals_saturates),
+        cmocka_unit_test(convert_from_reals_goes_towards_zero),
+        cmocka_unit_test(convert_between_integers_saturates),
+        cmocka_unit_test(convert_to_bool_is_true_for_all_but_zero),
+        cmocka_unit_test(convert_of_any_length_is_the_same),
+        cmocka_unit_test(half_floats_come_back_bit_by_bit),
         cmocka_unit_test(half_floats_round_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@ static const int64_t numbers[] = {1, 2, 3, 4};
 
 static stk_column dense(const char *name)
 {
-    return (stk_column){.name = name, .dtype = STK_INT64, .ndim = 1, .shape = {4}, .data = numbers, .elements = 4, .size_bytes = 32};
+    return (stk_column){
+        .name = name, .dtype = STK_INT64, .ndim = 1, .shape = {4}, .data = numbers, .elements = 4, .size_bytes = 32};
 }
 
 static void digest_of(const stk_column *columns, int32_t count, int64_t rows, int times, char out[33])
@@ -88,7 +89,9 @@ static void digest_sees_bytes_by_element(void **state)
     const stk_bytes one[] = {{(const uint8_t *)"ab", 2}, {(const uint8_t *)"c", 1}},
                     two[] = {{(const uint8_t *)"a", 1}, {(const uint8_t *)"bc", 2}},
                     same[] = {{(const uint8_t *)elsewhere, 2}, {(const uint8_t *)elsewhere + 2, 1}};
-    stk_column x = {.name = "x", .dtype = STK_BYTES, .ndim = 1, .shape = {2}, .data = one, .elements = 2, .size_bytes = 3}, y = x;
+    stk_column
+        x = {.name = "x", .dtype = STK_BYTES, .ndim = 1, .shape = {2}, .data = one, .elements = 2, .size_bytes = 3},
+        y = x;
     char a[33], b[33];
     y.data = two;
     differs(&x, &y);

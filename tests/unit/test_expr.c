@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/expr.h"
+#include "repeated.h"
 
 enum { SLOT_LABEL, SLOT_BIG, SLOT_SCORE, SLOT_NAN, SLOT_FLAG, SLOT_NAME, SLOT_EMPTY, SLOT_HEIGHT, SLOT_MIN };
 
@@ -292,17 +293,6 @@ static void expr_types_are_checked_when_compiling(void **state)
     assert_refused("label and flag", 7, "after int");
     assert_refused("flag or label", 6, "before int");
     assert_refused("label in [1, 'x']", 14, "int with bytes");
-}
-
-static char *repeated(const char *head, const char *piece, size_t times, const char *tail)
-{
-    stk__text t = STK__TEXT_INIT;
-    stk__text_puts(&t, head);
-    for (size_t i = 0; i < times; i++)
-        stk__text_puts(&t, piece);
-    stk__text_puts(&t, tail);
-    assert_false(t.failed);
-    return t.data;
 }
 
 static void expr_depth_and_size_are_bounded(void **state)

@@ -35,7 +35,8 @@ static const stk_option all_options[] = {
     STK_OPTION_END,
 };
 
-static const stk_op all_op = {.abi = STK_OP_ABI, .name = "all", .options = all_options, .state_size = sizeof(all_state)};
+static const stk_op all_op = {
+    .abi = STK_OP_ABI, .name = "all", .options = all_options, .state_size = sizeof(all_state)};
 
 typedef struct rest_state {
     int64_t count;
@@ -48,7 +49,8 @@ static const stk_option rest_options[] = {
     STK_OPTION_END,
 };
 
-static const stk_op rest_op = {.abi = STK_OP_ABI, .name = "rest", .options = rest_options, .state_size = sizeof(rest_state)};
+static const stk_op rest_op = {
+    .abi = STK_OP_ABI, .name = "rest", .options = rest_options, .state_size = sizeof(rest_state)};
 
 typedef struct list_state {
     stk_strings paths;
@@ -61,7 +63,8 @@ static const stk_option list_options[] = {
     STK_OPTION_END,
 };
 
-static const stk_op list_op = {.abi = STK_OP_ABI, .name = "list", .options = list_options, .state_size = sizeof(list_state)};
+static const stk_op list_op = {
+    .abi = STK_OP_ABI, .name = "list", .options = list_options, .state_size = sizeof(list_state)};
 
 /* One op of text, bound. */
 typedef struct bound {
@@ -78,7 +81,8 @@ static void bind(const stk_op *op, const char *text, bound *b)
     if (stk__pipeline_parse(text, strlen(text), &b->text, &b->error) != STK_OK)
         fail_msg("%s: %s", text, b->error.message);
     const stk__op_text *one = &b->text.ops[0];
-    b->step = (stk__step){.op = op, .line = one->line, .column = one->column, .args = one->args, .arg_count = one->arg_count};
+    b->step =
+        (stk__step){.op = op, .line = one->line, .column = one->column, .args = one->args, .arg_count = one->arg_count};
     b->status = stk__options_bind(&b->step, &b->error);
 }
 
@@ -183,7 +187,8 @@ static void options_refuse_with_found_wanted_and_place(void **state)
     refuses(&all_op, "all(cuont=3)", "no option 'cuont'; did you mean 'count'?", 1, 5);
     refuses(&all_op, "all(zzz=3)", "no option 'zzz'; it takes count, ratio, flag, path, mode, size, mean, field", 1, 5);
     refuses(&all_op, "all(1, count=2)", "count is given twice", 1, 8);
-    refuses(&all_op, "all(1, 0, true, \"\", slow, 1, 1, \"\", 9)", "too many arguments: number 9 is not expected", 1, 37);
+    refuses(&all_op, "all(1, 0, true, \"\", slow, 1, 1, \"\", 9)", "too many arguments: number 9 is not expected", 1,
+            37);
     refuses(&list_op, "list", "paths is missing: paths", 1, 1);
     refuses(&list_op, "list([\"a\", 3])", "paths must be strings, got an integer 3", 1, 12);
     refuses(&rest_op, "rest(x=1, x=2)", "'x' is given twice", 1, 11);

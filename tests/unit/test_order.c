@@ -110,7 +110,7 @@ static void chain_finds_batches_and_samples(void **state)
     assert_int_equal(p.epoch, 1);
     assert_int_equal(rows, 3);
     stk__chain_sample(&c, &p, epochs);
-    assert_int_equal(p.index, 3);      /* the tenth of the repeated: the second of the second round */
+    assert_int_equal(p.index, 3); /* the tenth of the repeated: the second of the second round */
     assert_int_equal(p.epoch, 1 * 2 + 1);
     assert_int_equal(epochs[2], 1);
     assert_int_equal(epochs[1], 3);
@@ -182,7 +182,8 @@ static void chain_goes_on_in_the_middle_of_an_epoch(void **state)
     assert_int_equal(epoch, 2);
     assert_int_equal(consumed, 12);
     shard = (shard_state){4, 1, 0};
-    stk__chain_go_on(&c, 1, 4); /* eight are left of the epoch: two of each rank, in one batch; then an epoch of two batches */
+    stk__chain_go_on(&c, 1,
+                     4); /* eight are left of the epoch: two of each rank, in one batch; then an epoch of two batches */
     assert_int_equal(c.total, 3);
     stk__chain_batch(&c, 0, &p, &rows);
     assert_int_equal(rows, 2);

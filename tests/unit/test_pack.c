@@ -30,7 +30,8 @@ static const int64_t one = 77;
 /* A float32[, 2] of three rows, a scalar int64, a bytes[] of three, an empty bytes[]. */
 static void set_up(fixture *f)
 {
-    static const stk_bytes views[] = {{(const uint8_t *)"abc", 3}, {NULL, 0}, {(const uint8_t *)"seventeen letters", 17}};
+    static const stk_bytes views[] = {
+        {(const uint8_t *)"abc", 3}, {NULL, 0}, {(const uint8_t *)"seventeen letters", 17}};
     memset(f, 0, sizeof *f);
     f->vars[0] = (stk__var){.dtype = STK_FLOAT32, .ndim = 2, .shape = {-1, 2}};
     f->vars[1] = (stk__var){.dtype = STK_INT64, .fixed = true, .elements = 1};
@@ -92,7 +93,8 @@ static void pack_of_some_vars(void **state)
     set_up(&f);
     assert_int_equal(stk__pack(&f.plan, ids, 2, f.values, &f.packed, &f.budget, NULL), STK_OK);
     stk_error_clear(&error);
-    assert_int_equal(stk__unpack(&f.plan, ids, 2, f.packed.data, f.packed.size, f.back, &f.scratch, f.pool, &error), STK_OK);
+    assert_int_equal(stk__unpack(&f.plan, ids, 2, f.packed.data, f.packed.size, f.back, &f.scratch, f.pool, &error),
+                     STK_OK);
     assert_int_equal(*(int64_t *)f.back[1].data, 77);
     assert_int_equal(f.back[2].elements, 3);
     tear_down(&f);

@@ -24,7 +24,8 @@ static int free_registry(void **state)
 
 static stk_status plan(const char *text, uint64_t seed, bool no_approximate, stk__plan *out, stk_error *err)
 {
-    const stk_config config = {.struct_size = sizeof config, .registry = registry, .seed = seed, .no_approximate = no_approximate};
+    const stk_config config = {
+        .struct_size = sizeof config, .registry = registry, .seed = seed, .no_approximate = no_approximate};
     memset(out, 0, sizeof *out);
     stk_error_clear(err);
     return stk__plan_make(out, text, &config, err);
@@ -41,7 +42,9 @@ static void planned(const char *text, stk__plan *out)
 static void plan_touches_no_data(void **state)
 {
     stk__plan p;
-    planned("tfrecord(\"/no/such/*\") | parse(x=float32[8]) | cache(\"/no/such\") | batch(4) | write_tfrecord(\"/no/such\")", &p);
+    planned(
+        "tfrecord(\"/no/such/*\") | parse(x=float32[8]) | cache(\"/no/such\") | batch(4) | write_tfrecord(\"/no/such\")",
+        &p);
     assert_int_equal(p.step_count, 5);
     assert_non_null(p.sink);
     stk__plan_clear(&p);
@@ -68,7 +71,8 @@ static void plan_refuses_with_the_place(void **state)
     refuses("range(3) | range(3)", "range", "it can only come first", 1, 12);
     refuses("range(3) | print | batch(2)", "print", "it can only come last", 1, 12);
     refuses("range(3) | batch(2) | test", "", "unknown op 'test'", 1, 23);
-    refuses("range(3)\n| batch(2)\n| filter(\"value > 1\")", "filter", "works on single samples: put it before batch", 3, 3);
+    refuses("range(3)\n| batch(2)\n| filter(\"value > 1\")", "filter", "works on single samples: put it before batch",
+            3, 3);
     refuses("range(3) | drop(value)", "", "the pipeline ends with no field", 0, 0);
     refuses("range(3) | cast(x=int8)", "cast", "no field 'x' here", 1, 12);
     refuses("range(9) | filter(\"value > 1\") | take(1) | take(1) | take(1) | take(1) | take(1)", "take",
@@ -127,7 +131,8 @@ static void plan_counts_behind_filters(void **state)
 static void plan_leaves_out_what_nothing_uses(void **state)
 {
     stk__plan p;
-    planned("tfrecord(\"x\") | parse(a=int64, b=bytes, c=float32) | cast(c=float16) | filter(\"a > 0\") | select(b)", &p);
+    planned("tfrecord(\"x\") | parse(a=int64, b=bytes, c=float32) | cast(c=float16) | filter(\"a > 0\") | select(b)",
+            &p);
     assert_int_equal(p.visible_count, 1);
     bool cast_unused = false;
     for (int i = 0; i < p.segment_count; i++)
@@ -165,7 +170,9 @@ static void plan_is_identified_by_what_it_makes(void **state)
 static void plan_keeps_in_a_cache_what_is_used_behind_it(void **state)
 {
     stk__plan p;
-    planned("tfrecord(\"x\") | parse(a=int64, b=bytes, c=float32) | filter(\"a > 0\") | cache | cast(c=float16) | drop(a)", &p);
+    planned(
+        "tfrecord(\"x\") | parse(a=int64, b=bytes, c=float32) | filter(\"a > 0\") | cache | cast(c=float16) | drop(a)",
+        &p);
     assert_int_equal(p.cache_var_count, 2); /* b, and c before the cast */
     assert_int_equal(p.cache_at, 3);
     stk__plan_clear(&p);
@@ -174,9 +181,12 @@ static void plan_keeps_in_a_cache_what_is_used_behind_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_touches_no_data),        cmocka_unit_test(plan_refuses_with_the_place),
-        cmocka_unit_test(plan_has_a_limit_of_order_ops), cmocka_unit_test(plan_lifts_order_ops),
-        cmocka_unit_test(plan_counts_behind_filters),  cmocka_unit_test(plan_leaves_out_what_nothing_uses),
+        cmocka_unit_test(plan_touches_no_data),
+        cmocka_unit_test(plan_refuses_with_the_place),
+        cmocka_unit_test(plan_has_a_limit_of_order_ops),
+        cmocka_unit_test(plan_lifts_order_ops),
+        cmocka_unit_test(plan_counts_behind_filters),
+        cmocka_unit_test(plan_leaves_out_what_nothing_uses),
         cmocka_unit_test(plan_is_identified_by_what_it_makes),
         cmocka_unit_test(plan_keeps_in_a_cache_what_is_used_behind_it),
     };

@@ -398,24 +398,6 @@ static void stream_offsets_count_uncompressed_bytes(void **state)
     stk__text_clear(&file);
 }
 
-typedef struct line_case {
-    const char *text;
-    const char *lines[5]; /* NULL ends */
-} line_case;
-
-static const line_case line_cases[] = {
-    {"a\nbb\n", {"a", "bb"}},
-    {"a\nbb", {"a", "bb"}},
-    {"a\r\nbb\r\n", {"a", "bb"}},
-    {"a\r\nbb\r", {"a", "bb\r"}},
-    {"\n\r\n\n", {"", "", ""}},
-    {"\r", {"\r"}},
-    {"\r\r\n", {"\r"}},
-    {"a\r\nb\nc\rd\n", {"a", "b", "c\rd"}},
-    {"x^2 + y^2\n", {"x^2 + y^2"}}, /* its first two bytes are a valid zlib header */
-    {"x\x9c", {"x\x9c"}},
-};
-
 static void expect_lines(const char *path, const line_case *want)
 {
     stk__record_stream *s = open_stream(path, STK__FRAMING_LINES);

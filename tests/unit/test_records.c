@@ -416,33 +416,16 @@ static void open_of_several_bad_files_names_the_first(void **state)
     stk__text_clear(&t);
 }
 
-typedef struct line_case {
-    const char *text;
-    const char *lines[6];
-} line_case;
-
 static void lines_are_indexed_without_their_ends(void **state)
 {
-    static const line_case cases[] = {
-        {"", {0}},
-        {"a\nbb\n", {"a", "bb"}},
-        {"a\nbb", {"a", "bb"}},
-        {"a\r\nbb\r\n", {"a", "bb"}},
-        {"a\r\nbb\r", {"a", "bb\r"}},
-        {"\n\r\n\n", {"", "", ""}},
-        {"\r", {"\r"}},
-        {"\r\r\n", {"\r"}},
-        {"a\r\nb\nc\rd\n\ne", {"a", "b", "c\rd", "", "e"}},
-        {"x^2\n", {"x^2"}},
-    };
-    for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        stk__records *r = open_one(write_text("lines", cases[i].text), STK__FRAMING_LINES);
+    for (size_t i = 0; i < STK_COUNT(line_cases); i++) {
+        stk__records *r = open_one(write_text("lines", line_cases[i].text), STK__FRAMING_LINES);
         int64_t count = 0;
-        for (; cases[i].lines[count]; count++) {
+        for (; line_cases[i].lines[count]; count++) {
             stk__record_place place;
             uint8_t *data = read_record(r, count, &place);
-            assert_int_equal(place.size_bytes, strlen(cases[i].lines[count]));
-            assert_memory_equal(data, cases[i].lines[count], (size_t)place.size_bytes);
+            assert_int_equal(place.size_bytes, strlen(line_cases[i].lines[count]));
+            assert_memory_equal(data, line_cases[i].lines[count], (size_t)place.size_bytes);
             stk__free(data);
         }
         assert_int_equal(stk__records_count(r), count);

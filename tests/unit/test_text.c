@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "engine/text.h"
+#include "repeated.h"
 
 static stk__pipeline_text parsed;
 
@@ -301,17 +302,6 @@ static void text_depth_is_bounded(void **state)
     }
     assert_non_null(
         strstr(refused("f(a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=a(x=1)))").message, "16"));
-}
-
-static char *repeated(const char *head, const char *piece, size_t times, const char *tail)
-{
-    stk__text t = STK__TEXT_INIT;
-    stk__text_puts(&t, head);
-    for (size_t i = 0; i < times; i++)
-        stk__text_puts(&t, piece);
-    stk__text_puts(&t, tail);
-    assert_false(t.failed);
-    return t.data;
 }
 
 static void text_counts_of_ops_and_arguments_are_bounded(void **state)
