@@ -85,7 +85,7 @@ class Bench:
     def ratios(self, a, b):
         """Rates of a over rates of b, in turns. A and b return something per second."""
         out, disturbed = [], []
-        while len(out) < self.rounds and len(disturbed) < 3 * self.rounds:
+        while len(out) < self.rounds and len(disturbed) < 2 * self.rounds:
             others = Others()
             if len(out) % 2 == 0:
                 rate_a, rate_b = a(), b()

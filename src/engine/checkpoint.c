@@ -210,6 +210,12 @@ static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64
     if (c->consumed > shard->in)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64,
                              c->consumed, shard->in);
+    if (c->elastic_base <= shard->in &&
+        stk__chain_out_of_step(&p->plan.chain, c->world, c->elastic_epoch, c->elastic_base, c->epoch))
+        return stk_error_set(err, STK_MISMATCH,
+                             "the checkpoint is of a run with %" PRId64 " ranks, whose epochs differ in length, so that its "
+                             "place is not that of the others; write shard(uneven=pad) or shard(uneven=drop)",
+                             c->world);
     stk__chain_go_on(&p->plan.chain, c->epoch, c->consumed);
     p->next_batch = 0;
     p->index_base = c->batches;

@@ -40,7 +40,7 @@ static void explain_order(const stk__plan *plan, stk__text *t, int from, int to)
 {
     for (int i = from; i < to; i++) {
         line_start(t, "order");
-        stk__step_print(t, plan->order_steps[i]);
+        stk__step_print(t, plan->order_steps[i], 0);
         if (!plan->stream && !plan->may_drop) {
             stk__text_puts(t, "  -> ");
             print_count(t, plan->chain.nodes[i].out, i < plan->chain.batch_at ? "samples" : "batches");
@@ -56,18 +56,18 @@ static void explain_segment(const stk__plan *plan, stk__text *t)
             if (plan->relays[k].segment_at != i)
                 continue;
             line_start(t, "count");
-            stk__step_print(t, plan->relays[k].step);
+            stk__step_print(t, plan->relays[k].step, 0);
             stk__text_puts(t, "  counts what the filter lets pass\n");
         }
         if (plan->cache && plan->cache_at == i) {
             line_start(t, "cache");
-            stk__step_print(t, plan->cache);
+            stk__step_print(t, plan->cache, 0);
             stk__text_putc(t, '\n');
         }
         if (i == plan->segment_count || plan->segment[i]->unused || plan->segment[i] == plan->sink)
             continue;
         line_start(t, "sample");
-        stk__step_print(t, plan->segment[i]);
+        stk__step_print(t, plan->segment[i], 0);
         stk__text_putc(t, '\n');
     }
 }
@@ -76,7 +76,7 @@ static void explain_batch(const stk__plan *plan, stk__text *t)
 {
     line_start(t, "batch");
     if (plan->batch)
-        stk__step_print(t, plan->batch);
+        stk__step_print(t, plan->batch, 0);
     else
         stk__text_printf(t, "(none given: samples come in groups of %" PRId64 ")", plan->batching.size);
     if (!plan->stream && !plan->may_drop) {
@@ -127,7 +127,7 @@ static void json_steps(const stk__plan *plan, stk__text *t)
     for (int i = 0; i < plan->step_count; i++) {
         const stk__step *step = &plan->steps[i];
         stk__text one = STK__TEXT_INIT;
-        stk__step_print(&one, step);
+        stk__step_print(&one, step, 0);
         stk__text_printf(t, "%s{\"name\":\"%s\",\"unused\":%s,\"text\":", i ? "," : "", step->op->name,
                          step->unused ? "true" : "false");
         stk__text_json_str(t, one.data ? one.data : "");
@@ -174,7 +174,7 @@ void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
 {
     stk__text *t = &plan->explain;
     line_start(t, "source");
-    stk__step_print(t, plan->source);
+    stk__step_print(t, plan->source, 0);
     if (!plan->stream) {
         stk__text_puts(t, "  -> ");
         print_count(t, plan->chain.source_count, "samples");
@@ -186,7 +186,7 @@ void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
     explain_order(plan, t, plan->chain.batch_at, plan->chain.count);
     if (plan->sink) {
         line_start(t, "sink");
-        stk__step_print(t, plan->sink);
+        stk__step_print(t, plan->sink, 0);
         stk__text_putc(t, '\n');
     }
     explain_run(plan, t, threads, memory_bytes);

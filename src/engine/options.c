@@ -329,12 +329,24 @@ stk_status stk__options_bind(stk__step *step, stk_error *err)
     return stk__at(err, step->line, step->column, check_required(step, given, err));
 }
 
-void stk__step_print(stk__text *t, const stk__step *step)
+/* Whether an argument, the i-th as written, is one of the first `skip` options of its op. */
+static bool is_skipped(const stk__step *step, size_t i, int skip)
 {
+    const stk_named_arg *arg = &step->args[i];
+    const stk_option *o = option_for(step->op, arg, (int)i);
+    return o && o - step->op->options < skip;
+}
+
+void stk__step_print(stk__text *t, const stk__step *step, int skip)
+{
+    bool first = true;
     stk__text_printf(t, "%s(", step->op->name);
     for (size_t i = 0; i < step->arg_count; i++) {
-        if (i)
+        if (is_skipped(step, i, skip))
+            continue;
+        if (!first)
             stk__text_puts(t, ", ");
+        first = false;
         if (step->args[i].name)
             stk__text_printf(t, "%s=", step->args[i].name);
         stk__arg_print(t, &step->args[i].value);

@@ -203,6 +203,31 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
     *out_consumed = STK_MIN(consumed, shard->in);
 }
 
+/* Whether the first and the last rank of a world get different numbers of batches out of n elements. */
+static bool ranks_differ(const stk__chain *chain, int64_t world, int64_t n)
+{
+    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
+    void *state = (void *)(uintptr_t)shard->state;
+    int64_t count, index;
+    shard->order->get_shard(state, &count, &index);
+    shard->order->set_shard(state, world, 0);
+    const int64_t most = shard->order->length(state, n);
+    shard->order->set_shard(state, world, world - 1);
+    const int64_t least = shard->order->length(state, n);
+    shard->order->set_shard(state, count, index);
+    /* A repeat before the batch joins the epochs' samples, so that there even one sample matters. */
+    const bool whole_batches = chain->shard_at < chain->batch_at && chain->repeat_at >= chain->batch_at;
+    return whole_batches ? batches_of(chain, most) != batches_of(chain, least) : most != least;
+}
+
+bool stk__chain_out_of_step(const stk__chain *chain, int64_t world, int64_t start_epoch, int64_t start_base, int64_t epoch)
+{
+    const int64_t n = chain->nodes[chain->shard_at].in;
+    if (epoch <= start_epoch || n == STK__ENDLESS)
+        return false;
+    return ranks_differ(chain, world, n - start_base) || (epoch > start_epoch + 1 && ranks_differ(chain, world, n));
+}
+
 void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed)
 {
     chain->elastic = true;

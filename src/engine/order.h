@@ -56,6 +56,11 @@ int64_t stk__chain_tickets(const stk__chain *chain);
 const char *stk__chain_inelastic(stk__chain *chain);
 /* Epoch and samples consumed by all ranks together in it, after `batches` batches of this rank. Only for elastic chains. */
 void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed);
+/*
+ * Whether ranks of a world of that size made different numbers of batches in an epoch that ended before `epoch`, so that
+ * equally many batches no longer mean the same place. The run began in `start_epoch`, behind `start_base` samples.
+ */
+bool stk__chain_out_of_step(const stk__chain *chain, int64_t world, int64_t start_epoch, int64_t start_base, int64_t epoch);
 /* Sets the run to start behind `consumed` samples of `epoch`. */
 void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed);
 

@@ -209,7 +209,7 @@ static stk_status check_after_batch(const stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
-/* The identity of the pipeline: all ops and options but shard's numbers, which may change on resume, and prefetch. */
+/* The identity of the pipeline: all ops and options but shard's count and index (its first two options), which may change on resume, and prefetch. */
 static void take_fingerprints(stk__plan *plan)
 {
     stk__text t = STK__TEXT_INIT;
@@ -220,10 +220,7 @@ static void take_fingerprints(stk__plan *plan)
         const bool is_shard = step->op->role == STK_ROLE_ORDER && step->op->order->get_shard;
         if (step->op->role == STK_ROLE_PREFETCH || step->op->role == STK_ROLE_SINK)
             continue;
-        if (is_shard)
-            stk__text_puts(&t, "shard()");
-        else
-            stk__step_print(&t, step);
+        stk__step_print(&t, step, is_shard ? 2 : 0);
         stk__text_putc(&t, '|');
     }
     stk__text_printf(&t, "%llu", (unsigned long long)plan->config.seed);

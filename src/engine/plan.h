@@ -109,8 +109,8 @@ void stk__plan_note(stk__plan *plan, const char *tag, const char *format, ...) S
 /* Reads the arguments of a step into its state, by its option table. */
 stk_status stk__options_bind(stk__step *step, stk_error *err);
 void stk__options_clear(stk__step *step);
-/* Appends `name(option=value, ...)` with all options as they were given. */
-void stk__step_print(stk__text *t, const stk__step *step);
+/* Appends `name(option=value, ...)` with all options as they were given, but for the first `skip` of the op's table. */
+void stk__step_print(stk__text *t, const stk__step *step, int skip);
 
 /* Functions of the host that serve `schema`. */
 typedef struct stk__schema_host {

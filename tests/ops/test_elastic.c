@@ -183,6 +183,23 @@ static void ranks_that_cannot_change_are_refused(void **state)
     refused("range(40) | filter(\"value % 3 != 0\") | shard | batch(2)", "at different paces");
 }
 
+/* 17, 17 and 16 samples give 5, 5 and 4 batches: in the second epoch the ranks no longer stand at the same place. */
+static void ranks_out_of_step_are_refused(void **state)
+{
+    static const char keep[] = "range(50) | shuffle(seed=1) | shard | batch(4) | repeat(3)";
+    static const char drop[] = "range(50) | shuffle(seed=1) | shard(uneven=drop) | batch(4) | repeat(3)";
+    visits ignored = {{0}};
+    stk_config config = harness_config();
+    run_ranks(keep, 3, 6, NULL, in_dir("c"), &ignored);
+    config.world = 2;
+    config.resume_path = in_dir("c");
+    assert_fails(keep, &config, STK_MISMATCH, "epochs differ in length");
+    run_ranks(drop, 3, 6, NULL, in_dir("d"), &ignored);
+    run_ranks(drop, 2, -1, in_dir("d"), NULL, &ignored);
+    config.resume_path = in_dir("d"); /* which samples fall out is part of the pipeline */
+    assert_fails(keep, &config, STK_MISMATCH, "another pipeline");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +211,7 @@ int main(void)
         OP_TEST(shard_without_a_repeat_changes_ranks),
         OP_TEST(shards_of_batches_change_ranks),
         OP_TEST(ranks_that_cannot_change_are_refused),
+        OP_TEST(ranks_out_of_step_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

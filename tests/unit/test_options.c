@@ -200,7 +200,7 @@ static void options_print_as_they_were_written(void **state)
     bound b;
     stk__text t = STK__TEXT_INIT;
     bind(&all_op, "all( 3 ,mode = fast, mean=[1,2.5] , path='a\"b')", &b);
-    stk__step_print(&t, &b.step);
+    stk__step_print(&t, &b.step, 0);
     assert_string_equal(t.data, "all(3, mode=fast, mean=[1, 2.5], path=\"a\\\"b\")");
     stk__text_clear(&t);
     release(&b);
