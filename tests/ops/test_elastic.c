@@ -118,7 +118,7 @@ static void ranks_change_twice(void **state)
 /* The same number of ranks again, after a change: goes on exactly, batch by batch. */
 static void the_same_ranks_resume_exactly_after_a_change(void **state)
 {
-    static const char text[] = "range(50) | shuffle(seed=1) | shard | batch(4) | repeat(3)";
+    static const char text[] = "range(50) | shuffle(seed=1) | shard | batch(5) | repeat(3)";
     visits ignored = {{0}};
     run_ranks(text, 3, 7, NULL, in_dir("c"), &ignored);
     for (int64_t rank = 0; rank < 2; rank++) {
