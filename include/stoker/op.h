@@ -168,6 +168,7 @@ typedef struct stk_origin {
 
 typedef struct stk_sample {
     stk_value *values; /* by field number */
+    int64_t row;       /* place among the rows of the work unit */
     int64_t index;     /* number in the order of the source */
     int64_t epoch;
     stk_origin origin; /* filled by the source */
@@ -176,12 +177,20 @@ typedef struct stk_sample {
 
 typedef struct stk_plan stk_plan; /* the engine's view of an op while planning */
 
+/* Where the values of a field go that lie in the batch at once: rows of equal size. `rows` NULL: they do not. */
+typedef struct stk_slot {
+    char *rows;
+    size_t row_bytes;
+    bool unread; /* nothing reads the value again before the batch is handed over */
+} stk_slot;
+
 /* The run of one op in one worker. */
 typedef struct stk_call {
     const struct stk_host *host;
     void *state;
     void *worker; /* what worker_open made */
     void *impl;   /* the engine's */
+    const stk_slot *slots; /* by field number; only while running */
 } stk_call;
 
 /* What `open` may want to know. Strings live as long as the pipeline. */
@@ -303,6 +312,14 @@ STK_API const stk_op *const *stk_plugin_ops(uint32_t abi);
    field's shape is fixed. NULL when memory is out, with err set. */
 static inline void *stk_out(const stk_call *call, stk_sample *sample, int id, const int64_t *shape, stk_error *err)
 {
+    const stk_slot *slot = &call->slots[id];
+    /* A field of fixed shape: its shape stands in the value already. */
+    if (slot->rows && !shape) {
+        char *out = slot->rows + (size_t)sample->row * slot->row_bytes;
+        if (!slot->unread)
+            sample->values[id].data = out;
+        return out;
+    }
     return call->host->out(call, sample, id, shape, err);
 }
 

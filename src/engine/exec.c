@@ -17,6 +17,8 @@
 /* Batches that come faster than this are taken in bunches. */
 #define FAST_BATCH_NS 200000
 #define NAP_MOST_NS 2000000
+/* Counters in the trace are written this often at most. */
+#define COUNTER_NS 1000000
 #define AHEAD_BYTES ((int64_t)8 << 20)
 #define AHEAD_MOST 64
 
@@ -191,7 +193,8 @@ static void direct_position(stk_pipeline *p, stk__part *part, int64_t row, stk_s
 
 static bool may_open_batch_locked(const stk_pipeline *p)
 {
-    return !p->failed && p->next_batch < p->plan.chain.total && batches_ahead(p) < stk__ahead_locked(p) && stk__slab_room_locked(p);
+    return !p->failed && p->next_batch < p->plan.chain.total && batches_ahead(p) < stk__ahead_locked(p) &&
+           stk__slab_room_locked(p);
 }
 
 /* Starts the next batch where budget and look-ahead allow. */
@@ -278,7 +281,7 @@ static void direct_done_locked(stk_pipeline *p, stk__worker *w, stk__slab *slab,
         const int64_t start = w->track ? stk__now_ns() : 0;
         finish_slab(p, slab, parts);
         if (w->track)
-            stk__track_slice(w->track, p->names.finish, start, stk__now_ns(), NULL);
+            stk__track_brief(w->track, p->names.finish, start, stk__now_ns());
         pthread_mutex_lock(&p->lock);
     }
     while (parts) {
@@ -379,7 +382,7 @@ static bool may_start_part_locked(const stk_pipeline *p)
 {
     if (p->failed || p->supply_ended || p->feeding || p->next_ticket >= p->total_tickets)
         return false;
-    const int limit = p->threads + 2;
+    const int limit = STK_MIN(p->threads + 2, (int)STK_COUNT(p->queue));
     if (p->queue_count >= limit)
         return false;
     if (p->queue_count > 0 && p->part_bytes == 0 && p->stored_count > 0)
@@ -643,7 +646,10 @@ static void trace_wait(stk_pipeline *p, int64_t start, int64_t end)
 {
     if (!p->consumer_track)
         return;
-    stk__track_slice(p->consumer_track, p->names.wait_batch, start, end, NULL);
+    stk__track_brief(p->consumer_track, p->names.wait_batch, start, end);
+    if (end - p->counted_ns < COUNTER_NS)
+        return;
+    p->counted_ns = end;
     stk__track_counter(p->consumer_track, p->names.memory, end, (double)atomic_load(&p->budget.used));
     stk__track_counter(p->consumer_track, p->names.ready, end, (double)p->flight_count);
 }

@@ -60,7 +60,7 @@ static void *host_out(const stk_call *call, stk_sample *sample, int id, const in
         return NULL;
     }
     if (var->column >= 0 && var->row_bytes > 0) {
-        const int64_t row = ((stk__tile_sample *)(void *)sample)->row;
+        const int64_t row = sample->row;
         value->data = w->part->dense[var->column] + (size_t)row * var->row_bytes;
     } else {
         value->data = stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * var->element_bytes, err);
@@ -83,7 +83,7 @@ static void host_set_bytes(const stk_call *call, stk_sample *sample, int id, con
     stk_value *value = &sample->values[id];
     value->elements = 1;
     /* A scalar has no shape to keep, so the view itself can live there when it has no place in the batch. */
-    value->data = var->column >= 0 ? (void *)(w->part->dense[var->column] + (size_t)ts->row * sizeof(stk_bytes))
+    value->data = var->column >= 0 ? (void *)(w->part->dense[var->column] + (size_t)ts->sample.row * sizeof(stk_bytes))
                                    : (void *)value->shape;
     const stk_bytes view = {data, size};
     memcpy(value->data, &view, sizeof view);

@@ -50,6 +50,7 @@ typedef struct stk__var {
     size_t element_bytes, row_bytes; /* of one element; of a whole value when fixed */
     int step;         /* who writes it */
     bool needed;
+    bool read; /* by an op behind the one that writes it */
     int column; /* of the batch; -1: none */
 } stk__var;
 

@@ -105,7 +105,6 @@ typedef struct stk__worker_call {
 /* One sample of the tile. */
 typedef struct stk__tile_sample {
     stk_sample sample; /* first */
-    int64_t row;       /* in the part */
     uint8_t *placed;   /* per var: contents already lie in the part's arena */
     bool alive;
     bool cached;       /* comes from the cache: steps before it are skipped */
@@ -119,6 +118,7 @@ typedef struct stk__worker {
     stk__worker_call *calls; /* per step of the segment */
     stk__tile_sample *tile;
     stk_value *values;
+    stk_slot *slots; /* per var: where its rows go in the part at hand */
     uint8_t *placed;
     stk__arena scratch;
     stk__buffer cache_buffer;
@@ -190,6 +190,7 @@ struct stk_pipeline {
     int waiting;         /* workers */
     bool consumer_waits; /* and wants to be woken */
     int64_t interval_ns, last_batch_ns; /* from one batch taken to the next */
+    int64_t counted_ns; /* when counters were last traced */
     bool started;
 
     /* where batches cannot be counted; guarded by lock */

@@ -222,7 +222,7 @@ void stk__plan_liveness(stk__plan *plan)
             continue;
         }
         for (size_t k = 0; k < step->read_count; k++)
-            plan->vars[step->reads[k]].needed = true;
+            plan->vars[step->reads[k]].needed = plan->vars[step->reads[k]].read = true;
     }
     for (int i = 0; i < plan->segment_count; i++) {
         const stk__step *step = plan->segment[i];

@@ -16,7 +16,7 @@ static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
     for (int i = 0; i < p->plan.segment_count; i++) {
         stk__step *step = p->plan.segment[i];
         stk__worker_call *wc = &w->calls[i];
-        wc->call = (stk_call){.host = &stk__host, .state = step->state, .impl = p};
+        wc->call = (stk_call){.host = &stk__host, .state = step->state, .impl = p, .slots = w->slots};
         wc->worker = w;
         wc->step = i;
         const uint64_t key = stk__mix(p->plan.config.seed, (uint64_t)step->number + 1);
@@ -39,17 +39,26 @@ stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_err
     w->calls = stk__calloc(steps, sizeof *w->calls);
     w->tile = stk__calloc(STK__TILE_MAX, sizeof *w->tile);
     w->values = stk__calloc(STK__TILE_MAX * vars, sizeof *w->values);
+    w->slots = stk__calloc(vars, sizeof *w->slots);
     w->placed = stk__calloc(STK__TILE_MAX * vars, 1);
     w->unit_ns = stk__calloc(slots, sizeof *w->unit_ns);
     w->busy_ns = stk__calloc(slots, sizeof *w->busy_ns);
     w->samples = stk__calloc(slots, sizeof *w->samples);
-    if (!w->calls || !w->tile || !w->values || !w->placed || !w->unit_ns || !w->busy_ns || !w->samples)
+    if (!w->calls || !w->tile || !w->values || !w->slots || !w->placed || !w->unit_ns || !w->busy_ns || !w->samples)
         return stk__nomem(STK__TILE_MAX * vars * sizeof *w->values, err);
     atomic_init(&w->stall_step, -1);
     for (size_t i = 0; i < STK__TILE_MAX; i++) {
         w->tile[i].sample.values = w->values + i * vars;
         w->tile[i].placed = w->placed + i * vars;
         w->tile[i].sample.impl = w;
+        /* A fixed shape is the same for every sample: it is set once. */
+        for (size_t id = 0; id < vars; id++) {
+            const stk__var *var = &p->plan.vars[id];
+            if (!var->fixed)
+                continue;
+            memcpy(w->tile[i].sample.values[id].shape, var->shape, sizeof var->shape);
+            w->tile[i].sample.values[id].elements = var->elements;
+        }
     }
     return open_calls(p, w, err);
 }
@@ -66,6 +75,7 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
     stk__free(w->calls);
     stk__free(w->tile);
     stk__free(w->values);
+    stk__free(w->slots);
     stk__free(w->placed);
     stk__free(w->unit_ns);
     stk__free((void *)w->busy_ns);
@@ -90,19 +100,19 @@ static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error
     ts->alive = false;
     const bool about_data = error->status == STK_CORRUPT || error->status == STK_IO;
     if (p->direct || !about_data || p->plan.config.on_error == STK_ON_ERROR_STOP) {
-        run_failed(part, ts->row, error);
+        run_failed(part, ts->sample.row, error);
         return;
     }
     stk__bad *bad = stk__calloc(1, sizeof *bad);
     if (!bad) {
-        part->error_row = ts->row;
+        part->error_row = ts->sample.row;
         stk__nomem(sizeof *bad, &part->error);
         return;
     }
-    bad->row = ts->row;
+    bad->row = ts->sample.row;
     bad->error = *error;
     bad->origin = ts->sample.origin;
-    part->dropped_at[ts->row] = step;
+    part->dropped_at[ts->sample.row] = step;
     stk__bad **link = &part->bad;
     while (*link && (*link)->row < bad->row)
         link = &(*link)->next;
@@ -114,7 +124,7 @@ static void row_dropped(stk__worker *w, stk__tile_sample *ts, int step)
 {
     assert(!w->pipeline->direct);
     ts->alive = false;
-    w->part->dropped_at[ts->row] = step;
+    w->part->dropped_at[ts->sample.row] = step;
 }
 
 /* One step over the tile. */
@@ -151,7 +161,7 @@ static void load_items(stk__worker *w, int n, stk_error *error)
     const stk__step *source = p->plan.source;
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
-        const stk__item *item = w->part->items[ts->row];
+        const stk__item *item = w->part->items[ts->sample.row];
         ts->sample.origin = item->origin;
         if (item->bad) {
             *error = item->bad->error;
@@ -183,7 +193,7 @@ static void run_source(stk__worker *w, int n, stk_error *error)
             todo[count++] = &w->tile[i].sample;
     error->status = STK_OK;
     if (op->gather && count > 0 && op->gather(&w->calls[0].call, todo, count, error) != STK_OK) {
-        w->part->error_row = w->tile[0].row;
+        w->part->error_row = w->tile[0].sample.row;
         w->part->error = *error;
         for (int i = 0; i < n; i++)
             w->tile[i].alive = false; /* nothing was read: later steps must not look */
@@ -212,19 +222,19 @@ static void store_cached(stk__worker *w, int n, stk_error *error)
 {
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
-        const int32_t dropped_at = w->part->dropped_at ? w->part->dropped_at[ts->row] : STK__ROW_KEPT;
+        const int32_t dropped_at = w->part->dropped_at ? w->part->dropped_at[ts->sample.row] : STK__ROW_KEPT;
         if (ts->cached || (!ts->alive && dropped_at == STK__ROW_KEPT))
             continue;
         /* A bad record is not stored: it is met, and counted, again. */
         bool is_bad = false;
         for (const stk__bad *bad = w->part->bad; bad; bad = bad->next)
-            is_bad = is_bad || bad->row == ts->row;
+            is_bad = is_bad || bad->row == ts->sample.row;
         error->status = STK_OK;
         if (is_bad || stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) == STK_OK)
             continue;
         /* The disk's failure, not the sample's: it ends the run whatever the policy for bad records. */
         snprintf(error->op, sizeof error->op, "cache");
-        run_failed(w->part, ts->row, error);
+        run_failed(w->part, ts->sample.row, error);
     }
 }
 
@@ -255,7 +265,7 @@ static stk_status store_value(stk__worker *w, stk__tile_sample *ts, int c, stk_e
     if (var->fixed) {
         if (!bytes)
             return STK_OK;
-        char *row = part->dense[c] + (size_t)ts->row * p->column_row_bytes[c];
+        char *row = part->dense[c] + (size_t)ts->sample.row * p->column_row_bytes[c];
         if (value->data != row)
             memcpy(row, value->data, bytes);
         views = (stk_bytes *)(void *)row;
@@ -376,8 +386,21 @@ static void trace_unit(stk__worker *w, int64_t start, int64_t end)
     for (int i = 0; i < stk__slot_count(p); i++) {
         if (!w->unit_ns[i])
             continue;
-        stk__track_slice(w->track, p->names.steps[i], at, at + w->unit_ns[i], NULL);
+        stk__track_brief(w->track, p->names.steps[i], at, at + w->unit_ns[i]);
         at += w->unit_ns[i];
+    }
+}
+
+/* Tells ops where rows of this part go. */
+static void set_slots(stk__worker *w, const stk__part *part)
+{
+    const stk_pipeline *p = w->pipeline;
+    for (int c = 0; c < p->columns; c++) {
+        const int id = p->plan.visible[c];
+        const stk__var *var = &p->plan.vars[id];
+        /* Where columns are stored from their values (streams, caches), these are read once more. */
+        const bool unread = !var->read && var->dtype != STK_BYTES && !p->plan.stream && !p->plan.cache;
+        w->slots[id] = (stk_slot){var->fixed ? part->dense[c] : NULL, var->row_bytes, unread};
     }
 }
 
@@ -388,13 +411,14 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
     const int64_t start = stk__now_ns();
     int64_t now = start;
     w->part = part;
+    set_slots(w, part);
     memset(w->unit_ns, 0, sizeof *w->unit_ns * (size_t)stk__slot_count(p));
     for (int64_t row = 0; row < part->rows && part->error_row < 0;) {
         const int n = (int)STK_MIN(tile_size(p), part->rows - row);
         memset(w->placed, 0, (size_t)n * vars);
         for (int i = 0; i < n; i++, row++) {
             stk__tile_sample *ts = &w->tile[i];
-            ts->row = row;
+            ts->sample.row = row;
             ts->alive = true;
             ts->cached = false;
             ts->sample.origin = (stk_origin){NULL, -1, -1, -1};

@@ -118,6 +118,7 @@ typedef struct name {
     size_t length;
     bool sequence;
     uint32_t first; /* index of the first wanted name that is equal; itself as a rule */
+    uint64_t head, head_mask; /* its first 8 bytes or fewer, and which bytes these are */
 } name;
 
 typedef struct name_slot {
@@ -163,6 +164,16 @@ STK__EXAMPLE_FAST bool name_is(const name *n, const uint8_t *text, size_t length
     return n->length == length && n->sequence == sequence && same_bytes(n->text, text, length);
 }
 
+/* The same in one load for short names, where `limit` allows to read 8 bytes. */
+STK__EXAMPLE_FAST bool name_is_at(const name *n, const uint8_t *text, size_t length, bool sequence, const uint8_t *limit)
+{
+    if (n->length != length || n->sequence != sequence)
+        return false;
+    if (STK_LIKELY(length <= 8 && limit - text >= 8))
+        return ((stk__example_load_64(text) ^ n->head) & n->head_mask) == 0;
+    return same_bytes(n->text, text, length);
+}
+
 /* Index plus 1 of the wanted name, or 0. */
 static uint32_t layout_lookup(const stk__example_layout *layout, const uint8_t *text, size_t length, bool sequence)
 {
@@ -178,7 +189,10 @@ static uint32_t layout_lookup(const stk__example_layout *layout, const uint8_t *
 static void layout_add(stk__example_layout *layout, uint32_t index, const stk__wanted *wanted)
 {
     name *n = &layout->names[index];
-    *n = (name){(const uint8_t *)wanted->name, strlen(wanted->name), wanted->sequence, index};
+    const size_t length = strlen(wanted->name), few = STK_MIN(length, (size_t)8);
+    *n = (name){(const uint8_t *)wanted->name, length, wanted->sequence, index,
+                stk__example_load_few((const uint8_t *)wanted->name, few),
+                few == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * few) - 1};
     layout->any_sequence |= n->sequence;
     const uint32_t equal = layout_lookup(layout, n->text, n->length, n->sequence);
     if (equal) {
@@ -238,7 +252,8 @@ typedef struct search {
 } search;
 
 /* Tries the name that stood here in the last record before the table. A guess from another layout is harmless. */
-STK__EXAMPLE_FAST uint32_t search_name(const search *s, size_t position, stk__wire key, bool sequence)
+STK__EXAMPLE_FAST uint32_t search_name(const search *s, size_t position, stk__wire key, bool sequence,
+                                      const uint8_t *limit)
 {
     const stk__example_layout *layout = s->layout;
     const size_t length = (size_t)(key.end - key.p);
@@ -247,7 +262,7 @@ STK__EXAMPLE_FAST uint32_t search_name(const search *s, size_t position, stk__wi
     const uint32_t last = s->guess->order[position];
     if (STK_LIKELY(last - 1 < layout->count)) {
         const name *n = &layout->names[last - 1];
-        if (STK_LIKELY(name_is(n, key.p, length, sequence)))
+        if (STK_LIKELY(name_is_at(n, key.p, length, sequence, limit)))
             return n->first + 1;
     }
     const uint32_t index = layout_lookup(layout, key.p, length, sequence);
@@ -260,7 +275,7 @@ static STK_NOINLINE stk_status search_slow(const search *s, size_t position, con
 {
     entry e;
     STK_TRY(entry_slow(at, map, sequence, &e));
-    const uint32_t index = search_name(s, position, e.key, sequence);
+    const uint32_t index = search_name(s, position, e.key, sequence, map->end);
     if (index)
         entry_store(&e, sequence, &s->found[index - 1]);
     return STK_OK;
@@ -275,7 +290,7 @@ STK__EXAMPLE_FAST stk_status search_map(search *s, const stk__example_place *at,
         entry e;
         const uint8_t *next = entry_fast(p, end, sequence, &e);
         if (STK_LIKELY(next != NULL)) {
-            const uint32_t index = search_name(s, position, e.key, sequence);
+            const uint32_t index = search_name(s, position, e.key, sequence, end);
             if (index)
                 entry_store(&e, sequence, &s->found[index - 1]);
         } else {
@@ -310,9 +325,14 @@ stk_status stk__example_find(const stk__example_layout *layout, stk__example_gue
     search s = {layout, guess, found, 0};
     if (layout->count)
         memset(found, 0, layout->count * sizeof *found);
+    /* The usual Example is one field from end to end. */
+    if (STK_LIKELY(m == &example_message && stk__example_whole_field(&w.p, w.end, 0x0a))) {
+        STK_TRY(search_map(&s, &at, w, false));
+        w.p = w.end;
+    }
     stk__example_field f;
     stk_status status;
-    while ((status = stk__example_next_field(&at, &w, m, &f)) == STK_OK) {
+    while ((status = w.p < w.end ? stk__example_next_field(&at, &w, m, &f) : STK_END) == STK_OK) {
         /* Feature lists nobody wants are stepped over whole. */
         if (f.number == 1)
             STK_TRY(search_map(&s, &at, f.value, false));

@@ -224,6 +224,19 @@ void stk__extents_find(const stk__extents *e, int64_t index, int64_t *out_offset
     *out_size = block->smallest + (int64_t)load_width(p + n * width, width);
 }
 
+bool stk__extents_next(const stk__extents *e, int64_t index, int64_t offset, int64_t size, int64_t *out_offset,
+                       int64_t *out_size)
+{
+    const stk__extents_block *block = &e->blocks[(size_t)index / STK__EXTENTS_BLOCK];
+    const size_t n = (size_t)index % STK__EXTENTS_BLOCK;
+    const unsigned width = width_of(block);
+    if (n == 0 || width == EXPLICIT)
+        return false;
+    *out_offset = offset + size + gap_of(block);
+    *out_size = block->smallest + (width ? (int64_t)load_width(e->data + position_of(block) + n * width, width) : 0);
+    return true;
+}
+
 /*
  * Checks one block of n records that may start at `from`; moves `from` to where the next record may start. Each value
  * is known to lie in [0, end] before it is added to another, and end is below 2^54, so nothing overflows.

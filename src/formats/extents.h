@@ -48,6 +48,10 @@ bool stk__extents_finish(stk__extents_builder *b);
 /* index in [0, count). Some tens of nanoseconds. */
 void stk__extents_find(const stk__extents *e, int64_t index, int64_t *out_offset, int64_t *out_size);
 
+/* The same for the record that follows one at `offset` of `size`, without adding up; false when that does not do. */
+bool stk__extents_next(const stk__extents *e, int64_t index, int64_t offset, int64_t size, int64_t *out_offset,
+                       int64_t *out_size);
+
 /* Whether extents from an untrusted place hold together: every record in order, apart, inside a file of that size. */
 bool stk__extents_check(const stk__extents *e, const stk__extents_frame *frame, int64_t file_size);
 

@@ -391,6 +391,19 @@ void stk__records_find(const stk__records *r, int64_t index, stk__record_place *
     stk__extents_find(&r->files[file].index.extents, out->record, &out->offset, &out->size_bytes);
 }
 
+void stk__records_find_next(const stk__records *r, int64_t index, const stk__record_place *before, stk__record_place *out)
+{
+    const record_file *file = &r->files[before->file];
+    if (index >= r->firsts[before->file + 1] ||
+        !stk__extents_next(&file->index.extents, before->record + 1, before->offset, before->size_bytes, &out->offset,
+                           &out->size_bytes)) {
+        stk__records_find(r, index, out);
+        return;
+    }
+    out->file = before->file;
+    out->record = before->record + 1;
+}
+
 static stk_status changed(const record_file *file, const stk__file_id *now, stk_error *err)
 {
     const stk__file_id *then = &file->index.id;

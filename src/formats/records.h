@@ -65,6 +65,9 @@ const char *stk__records_path(const stk__records *records, int32_t file);
 /* Number, in the set, of the file's first record. file == file_count gives the total. */
 int64_t stk__records_first(const stk__records *records, int32_t file);
 void stk__records_find(const stk__records *records, int64_t index, stk__record_place *out);
+/* The same for the record behind `before`, number `index`: cheaper where records follow each other. */
+void stk__records_find_next(const stk__records *records, int64_t index, const stk__record_place *before,
+                            stk__record_place *out);
 size_t stk__records_damage_count(const stk__records *records);
 const stk__damage *stk__records_damage(const stk__records *records, size_t i);
 /* How many files' indexes came from the cache. */

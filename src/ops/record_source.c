@@ -343,11 +343,17 @@ stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, 
         return stk__nomem(n * sizeof *w->slots, err);
     w->count = n;
     w->next = 0;
+    int64_t before = -1;
     for (size_t i = 0; i < n; i++) {
         slot *one = &w->slots[i];
         one->sample = samples[i];
         one->data = NULL;
-        stk__records_find(s->records, s->has_only ? s->only[samples[i]->index] : samples[i]->index, &one->place);
+        const int64_t index = s->has_only ? s->only[samples[i]->index] : samples[i]->index;
+        if (i > 0 && index == before + 1)
+            stk__records_find_next(s->records, index, &w->slots[i - 1].place, &one->place);
+        else
+            stk__records_find(s->records, index, &one->place);
+        before = index;
     }
     if (w->read_ns > SLOW_READ_NS)
         announce_reads(s, w->slots, n);

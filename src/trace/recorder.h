@@ -26,6 +26,9 @@ typedef struct stk__slice_args {
 
 /* A span that has ended. A few ns; never blocks, never allocates. `args` may be NULL. Nesting is given by the times. */
 void stk__track_slice(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns, const stk__slice_args *args);
+/* The same for spans that may be too short to show: under 1 µs they count in the totals of their name alone. */
+#define STK__BRIEF_NS 1000
+void stk__track_brief(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns);
 /* A value of a counter at this time. Counter tracks are per process, one for each name. */
 void stk__track_counter(stk__track *track, int32_t name, int64_t at_ns, double value);
 

@@ -133,6 +133,19 @@ static inline stk__event *event_reserve(stk__track *track, int32_t name, uint64_
     return event;
 }
 
+void stk__track_brief(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns)
+{
+    if (!track)
+        return;
+    if (end_ns - start_ns >= STK__BRIEF_NS) {
+        stk__track_slice(track, name, start_ns, end_ns, NULL);
+        return;
+    }
+    stk__tally *tally = &track->tallies[known_name(track, name)];
+    bump(&tally->count, 1);
+    bump(&tally->total_ns, end_ns > start_ns ? (uint64_t)(end_ns - start_ns) : 0);
+}
+
 void stk__track_slice(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns, const stk__slice_args *args)
 {
     if (!track)
