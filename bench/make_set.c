@@ -92,7 +92,12 @@ static size_t make_example(uint8_t *out)
     uint8_t *p = features;
     for (int i = 0; i < FLOATS + INTS + BYTES; i++) {
         const int k = i * 7 % (FLOATS + INTS + BYTES);
-        p = k < FLOATS ? put_floats(p, k) : k < FLOATS + INTS ? put_ints(p, k - FLOATS) : put_text(p, k - FLOATS - INTS);
+        if (k < FLOATS)
+            p = put_floats(p, k);
+        else if (k < FLOATS + INTS)
+            p = put_ints(p, k - FLOATS);
+        else
+            p = put_text(p, k - FLOATS - INTS);
     }
     return (size_t)(put_bytes(out, 0x0a, features, (size_t)(p - features)) - out);
 }

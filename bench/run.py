@@ -55,7 +55,8 @@ class Others:
     def now():
         with open("/proc/stat", encoding="ascii") as f:
             user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
-        own = sum(resource.getrusage(who)[k] for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) for k in (0, 1))
+        whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        own = sum(sum(resource.getrusage(who)[:2]) for who in whose)
         return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK") - own, time.monotonic()
 
     def share(self):

@@ -21,7 +21,12 @@ need_library cmocka libcmocka-dev
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
 for wish in "$@"; do
     case $wish in
-    fuzz) need_command clang clang ;;
+    fuzz)
+        need_command clang clang
+        # The fuzzer's and the sanitizers' own libraries are a package apart.
+        runtime=$(clang -print-resource-dir 2>/dev/null || true)
+        compgen -G "$runtime/lib/linux/libclang_rt.fuzzer-*.a" >/dev/null || missing+=(libclang-rt-dev)
+        ;;
     format) need_command clang-format clang-format ;;
     *) echo "deps.sh: unknown '$wish', wanted fuzz or format" >&2; exit 2 ;;
     esac

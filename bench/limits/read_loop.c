@@ -93,7 +93,8 @@ int main(int argc, char **argv)
     for (int t = 0; t < times; t++) {
         for (int i = 4; i < argc; i++) {
             if (!read_file(argv[i], buffer, block)) {
-                fprintf(stderr, "read_loop: '%s': %s\n", argv[i], errno ? strerror(errno) : "bad record, or larger than a block");
+                fprintf(stderr, "read_loop: '%s': %s\n", argv[i],
+                        errno ? strerror(errno) : "bad record, or larger than a block");
                 return 1;
             }
         }

@@ -36,12 +36,12 @@ typedef struct entry {
     stk__feature_kind kind;
 } entry;
 
-static inline void entry_store(const entry *e, bool sequence, stk__found *out)
+static inline void entry_store(const entry *e, bool sequence, const uint8_t *limit, stk__found *out)
 {
     if (sequence)
         out->list = (stk__feature_list){.features = e->value, .present = true};
     else
-        out->feature = (stk__feature){.list = e->value, .kind = e->kind, .present = true};
+        out->feature = (stk__feature){.list = e->value, .limit = limit, .kind = e->kind, .present = true};
 }
 
 /* The map entry at p when it has the usual form, and what follows it; else NULL. Pointers, as gcc spills structs. */
@@ -277,7 +277,7 @@ static STK_NOINLINE stk_status search_slow(const search *s, size_t position, con
     STK_TRY(entry_slow(at, map, sequence, &e));
     const uint32_t index = search_name(s, position, e.key, sequence, map->end);
     if (index)
-        entry_store(&e, sequence, &s->found[index - 1]);
+        entry_store(&e, sequence, map->end, &s->found[index - 1]);
     return STK_OK;
 }
 
@@ -292,7 +292,7 @@ STK__EXAMPLE_FAST stk_status search_map(search *s, const stk__example_place *at,
         if (STK_LIKELY(next != NULL)) {
             const uint32_t index = search_name(s, position, e.key, sequence, end);
             if (index)
-                entry_store(&e, sequence, &s->found[index - 1]);
+                entry_store(&e, sequence, end, &s->found[index - 1]);
         } else {
             stk__wire rest = {p, end};
             const stk_status status = search_slow(s, position, at, &rest, sequence);
@@ -359,7 +359,7 @@ stk_status stk__example_each(stk_bytes record, bool sequence, stk__feature_visit
         entry e;
         while ((status = next_entry(&at, &f.value, in_lists, &e)) == STK_OK) {
             stk__found found;
-            entry_store(&e, in_lists, &found);
+            entry_store(&e, in_lists, NULL, &found);
             if (!visit(arg, (stk_bytes){e.key.p, e.key.end - e.key.p}, in_lists, &found))
                 return STK_OK;
         }

@@ -21,6 +21,7 @@ typedef enum stk__feature_kind {
 /* The BytesList, FloatList or Int64List of one feature, as a window on the record. */
 typedef struct stk__feature {
     stk__wire list;
+    const uint8_t *limit; /* bytes up to here may be read, though they belong to others; NULL: none behind the list */
     stk__feature_kind kind;
     bool present; /* the map has an entry of this name, be it without a list */
 } stk__feature;

@@ -305,12 +305,31 @@ static STK_NOINLINE stk_status ints_slow(const stk__feature *feature, int64_t *o
     return have == want ? STK_OK : check_count(feature, want, err);
 }
 
+/* `want` values of at most 8 bytes, with room to read behind them: no look at the end in the loop, since the branch predictor
+   can only guess at random lengths. False: something is unusual, take the careful way. */
+STK__EXAMPLE_FAST bool ints_ahead(const uint8_t *p, const uint8_t *end, int64_t *out, int64_t want, bool pext)
+{
+    for (int64_t n = 0; n < want; n++) {
+        const uint64_t x = stk__example_load_64(p), stops = ~x & HIGH_BITS;
+        if (STK_UNLIKELY(stops == 0))
+            return false;
+        out[n] = (int64_t)unpack_varint(x, stops, pext);
+        p += __builtin_ctzll(stops) / 8 + 1;
+    }
+    return p == end;
+}
+
 stk_status stk__feature_ints(const stk__feature *feature, int64_t *out, int64_t want, stk_error *err)
 {
     stk__wire run;
     if (STK_UNLIKELY(feature->kind != STK__FEATURE_INT64))
         return holds_nothing(feature, want) ? STK_OK : wrong_kind(feature, STK__FEATURE_INT64, want, err);
     if (STK_LIKELY(sole_run(feature, &run))) {
+        if (STK_LIKELY(want <= 16 && feature->limit && feature->limit - run.p >= 160)) {
+            if (STK_LIKELY(has_fast_pext() ? ints_ahead(run.p, run.end, out, want, true)
+                                           : ints_ahead(run.p, run.end, out, want, false)))
+                return STK_OK;
+        }
         const int64_t count = decode_ints(&run, out, want);
         if (STK_LIKELY(count == want && run.p == run.end))
             return STK_OK;

@@ -18,7 +18,7 @@
 #define BLOCK_MOST ((int64_t)256 * 1024)
 #define BLOCK_LEAST ((int64_t)16 * 1024)
 #define BLOCK_RECORDS 1024
-#define READY_MAX 2
+#define READY_MAX 4
 
 typedef struct entry {
     size_t at; /* in the block's data */
@@ -144,24 +144,29 @@ static void fill_lane_locked(stk__lanes *l, const stk_call *call, file_lane *lan
     pthread_cond_broadcast(&l->filled);
 }
 
-stk_status stk__lanes_ahead(stk__lanes *l, const stk_call *call)
+/* Fills a block for the next lane that can use one; false when none can, or there is no memory to spare. */
+static bool fill_some_locked(stk__lanes *l, const stk_call *call)
 {
-    stk_status status = STK_END;
-    pthread_mutex_lock(&l->lock);
-    for (int64_t i = 0; i < l->lane_count && status == STK_END; i++) {
+    for (int64_t i = 0; i < l->lane_count; i++) {
         file_lane *lane = &l->lanes[(l->lane_at + i) % l->lane_count];
         if (!lane->stream || lane->filling || lane->stopped || lane->ready_count >= READY_MAX)
             continue;
         stk_error ignored;
         stk_error_clear(&ignored);
         block *b = take_block_locked(l, &ignored);
-        if (!b)
-            break; /* no memory to spare for reading ahead */
-        fill_lane_locked(l, call, lane, b);
-        status = STK_OK;
+        if (b)
+            fill_lane_locked(l, call, lane, b);
+        return b != NULL;
     }
+    return false;
+}
+
+stk_status stk__lanes_ahead(stk__lanes *l, const stk_call *call)
+{
+    pthread_mutex_lock(&l->lock);
+    const bool filled = fill_some_locked(l, call);
     pthread_mutex_unlock(&l->lock);
-    return status;
+    return filled ? STK_OK : STK_END;
 }
 
 /* ---- turns ---- */
@@ -227,6 +232,9 @@ static stk_status need_block_locked(stk__lanes *l, const stk_call *call, file_la
         fill_lane_locked(l, call, lane, b);
         return STK_OK;
     }
+    /* Somebody is at it: better to fill another lane than to wait. The caller looks again. */
+    if (fill_some_locked(l, call))
+        return STK_OK;
     const int64_t since = stk__now_ns();
     while (lane->filling)
         pthread_cond_wait(&l->filled, &l->lock);

@@ -862,6 +862,41 @@ static void example_writer_out_of_memory_is_reported_and_heals(void **state)
     }
 }
 
+/* Lists with other bytes behind them are decoded without looking at their end: it must make no difference. */
+static void feature_ints_are_the_same_wherever_the_list_stands(void **state)
+{
+    static const int64_t values[] = {0, 127, 128, 16383, 16384, 2097152, INT64_C(1) << 34, INT64_C(1) << 41, (INT64_C(1) << 49) + 5,
+                                     (INT64_C(1) << 56) - 1, INT64_C(1) << 56, INT64_MAX, INT64_MIN, -1, 99999};
+    static const char padding[400];
+    for (size_t from = 0; from < STK_COUNT(values); from++) {
+        for (size_t count = 1; from + count <= STK_COUNT(values); count++) {
+            for (int behind = 0; behind < 2; behind++) {
+                lookup l;
+                stk__text out = STK__TEXT_INIT;
+                stk__example_writer w = {0};
+                uint8_t *copy;
+                int64_t got[STK_COUNT(values) + 1];
+                lookup_open(&l, "n");
+                stk__example_begin(&w);
+                stk__example_add_ints(&w, "n", values + from, (int64_t)count);
+                if (behind)
+                    stk__example_add_bytes(&w, "padding", &(stk_bytes){(const uint8_t *)padding, sizeof padding}, 1);
+                assert_int_equal(stk__example_end(&w, &out, NULL), STK_OK);
+                assert_int_equal(lookup_find(&l, bytes_of(&out), &copy), STK_OK);
+                assert_int_equal(stk__feature_ints(&l.found[0].feature, got, (int64_t)count, NULL), STK_OK);
+                assert_memory_equal(got, values + from, count * sizeof *got);
+                assert_int_equal(stk__feature_ints(&l.found[0].feature, got, (int64_t)count + 1, NULL), STK_CORRUPT);
+                if (count > 1)
+                    assert_int_equal(stk__feature_ints(&l.found[0].feature, got, (int64_t)count - 1, NULL), STK_CORRUPT);
+                stk__free(copy);
+                stk__example_writer_clear(&w);
+                stk__text_clear(&out);
+                lookup_close(&l);
+            }
+        }
+    }
+}
+
 static void example_layout_out_of_memory_leaves_nothing_behind(void **state)
 {
     const stk__wanted wanted[] = {{"a", false}, {"b", true}};
@@ -917,6 +952,7 @@ int main(void)
         cmocka_unit_test(example_guess_kind_tells_the_three_apart),
         cmocka_unit_test(example_writer_and_find_allocate_nothing_after_warm_up),
         cmocka_unit_test(example_writer_out_of_memory_is_reported_and_heals),
+        cmocka_unit_test(feature_ints_are_the_same_wherever_the_list_stands),
         cmocka_unit_test(example_layout_out_of_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
