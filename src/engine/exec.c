@@ -280,8 +280,8 @@ static void direct_done_locked(stk_pipeline *p, stk__worker *w, stk__slab *slab,
         pthread_mutex_unlock(&p->lock);
         const int64_t start = w->track ? stk__now_ns() : 0;
         finish_slab(p, slab, parts);
-        if (w->track)
-            stk__track_brief(w->track, p->names.finish, start, stk__now_ns());
+        if (w->track) /* shown with the units that made it */
+            stk__worker_trace_add(w, stk__slot_batch(p), start, stk__now_ns());
         pthread_mutex_lock(&p->lock);
     }
     while (parts) {
@@ -480,6 +480,7 @@ static void *worker_main(void *arg)
         }
         if (p->stopping) /* told while reading ahead had let go of the lock */
             break;
+        stk__worker_trace(w);
         const int64_t start = w->track ? stk__now_ns() : 0;
         p->waiting++;
         pthread_cond_wait(&p->work, &p->lock);
@@ -488,6 +489,7 @@ static void *worker_main(void *arg)
             stk__track_slice(w->track, p->feeding ? p->names.wait_input : p->names.wait_room, start, stk__now_ns(), NULL);
     }
     pthread_mutex_unlock(&p->lock);
+    stk__worker_trace(w);
     return NULL;
 }
 

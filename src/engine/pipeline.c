@@ -88,7 +88,6 @@ static void name_slices(stk_pipeline *p)
         n->steps[i] = stk__recorder_name(r, slot_name(p, i), "op");
     n->unit = stk__recorder_name(r, "unit", "work");
     n->assemble = stk__recorder_name(r, "assemble", "work");
-    n->finish = stk__recorder_name(r, "finish batch", "work");
     n->wait_room = stk__recorder_name(r, "wait: batches ahead are full", "wait");
     n->wait_input = stk__recorder_name(r, "wait: stream is being read", "wait");
     n->wait_batch = stk__recorder_name(r, "wait for batch", "wait");

@@ -125,6 +125,9 @@ typedef struct stk__worker {
     stk__part *part; /* being worked on */
     stk__track *track;
     int64_t *unit_ns; /* per slot, in this unit */
+    int64_t *traced_ns; /* per slot, in units that are not in the trace yet */
+    int64_t traced_start_ns, traced_end_ns, traced_rows;
+    bool traced_open; /* there is something in these */
 
     /* written by the worker, read by anybody */
     _Atomic int64_t *busy_ns; /* per slot */
@@ -140,7 +143,7 @@ struct stk__cache;
 /* Numbers of the names in the trace. */
 typedef struct stk__trace_names {
     int32_t *steps;
-    int32_t unit, wait_room, wait_input, assemble, wait_batch, finish;
+    int32_t unit, wait_room, wait_input, assemble, wait_batch;
     int32_t arg_batch, arg_rows;
     int32_t memory, ready;
 } stk__trace_names;
@@ -258,6 +261,10 @@ size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab);
 /* worker.c: runs the part through the segment. Samples' index and epoch are set by the callback for each row. */
 typedef void (*stk__row_position)(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out);
 void stk__worker_run(stk__worker *worker, stk__part *part, stk__row_position position);
+/* Puts units into the trace that were held back to be shown together. */
+void stk__worker_trace(stk__worker *worker);
+/* Adds time to them. */
+void stk__worker_trace_add(stk__worker *worker, int slot, int64_t start_ns, int64_t end_ns);
 stk_status stk__worker_open(stk_pipeline *p, stk__worker *worker, int number, stk_error *err);
 void stk__worker_close(stk_pipeline *p, stk__worker *worker);
 

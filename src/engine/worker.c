@@ -10,6 +10,8 @@
 
 /* Tiles are as large as keeps their scratch memory in the second-level cache. */
 #define TILE_BYTES (192 * 1024)
+/* Units that follow each other are shown as one up to this length. */
+#define TRACE_NS 500000
 
 static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
 {
@@ -42,9 +44,10 @@ stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_err
     w->slots = stk__calloc(vars, sizeof *w->slots);
     w->placed = stk__calloc(STK__TILE_MAX * vars, 1);
     w->unit_ns = stk__calloc(slots, sizeof *w->unit_ns);
+    w->traced_ns = stk__calloc(slots, sizeof *w->traced_ns);
     w->busy_ns = stk__calloc(slots, sizeof *w->busy_ns);
     w->samples = stk__calloc(slots, sizeof *w->samples);
-    if (!w->calls || !w->tile || !w->values || !w->slots || !w->placed || !w->unit_ns || !w->busy_ns || !w->samples)
+    if (!w->calls || !w->tile || !w->values || !w->slots || !w->placed || !w->unit_ns || !w->traced_ns || !w->busy_ns || !w->samples)
         return stk__nomem(STK__TILE_MAX * vars * sizeof *w->values, err);
     atomic_init(&w->stall_step, -1);
     for (size_t i = 0; i < STK__TILE_MAX; i++) {
@@ -78,6 +81,7 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
     stk__free(w->slots);
     stk__free(w->placed);
     stk__free(w->unit_ns);
+    stk__free(w->traced_ns);
     stk__free((void *)w->busy_ns);
     stk__free((void *)w->samples);
 }
@@ -376,19 +380,47 @@ static void note_scratch(stk__worker *w, int n)
     atomic_store_explicit(&p->scratch_per_sample, mean ? (mean * 7 + each) / 8 : each, memory_order_relaxed);
 }
 
-/* Slices of a unit: its steps one after the other, each as long as it took in all tiles together. */
-static void trace_unit(stk__worker *w, int64_t start, int64_t end)
+/*
+ * Slices of the units since the last wait: their steps one after the other, each as long as it took in all of them. Short
+ * units are shown together, so that a trace of many small batches costs no more than one of few large ones.
+ */
+void stk__worker_trace(stk__worker *w)
 {
     stk_pipeline *p = w->pipeline;
-    const stk__slice_args args = {.name = {p->names.arg_rows}, .value = {w->part->rows}};
-    stk__track_slice(w->track, p->names.unit, start, end, &args);
-    int64_t at = start;
+    if (!w->traced_open)
+        return;
+    const stk__slice_args args = {.name = {p->names.arg_rows}, .value = {w->traced_rows}};
+    stk__track_slice(w->track, p->names.unit, w->traced_start_ns, w->traced_end_ns, &args);
+    int64_t at = w->traced_start_ns;
     for (int i = 0; i < stk__slot_count(p); i++) {
-        if (!w->unit_ns[i])
-            continue;
-        stk__track_brief(w->track, p->names.steps[i], at, at + w->unit_ns[i]);
-        at += w->unit_ns[i];
+        if (w->traced_ns[i])
+            stk__track_brief(w->track, p->names.steps[i], at, at + w->traced_ns[i]);
+        at += w->traced_ns[i];
+        w->traced_ns[i] = 0;
     }
+    w->traced_rows = 0;
+    w->traced_open = false;
+}
+
+void stk__worker_trace_add(stk__worker *w, int slot, int64_t start, int64_t end)
+{
+    if (!w->traced_open)
+        w->traced_start_ns = start;
+    w->traced_open = true;
+    w->traced_end_ns = end;
+    w->traced_ns[slot] += end - start;
+}
+
+/* Adds a unit to what will be traced; shows it when it is long enough. */
+static void trace_unit(stk__worker *w, int64_t start, int64_t end)
+{
+    stk__worker_trace_add(w, 0, start, start);
+    for (int i = 0; i < stk__slot_count(w->pipeline); i++)
+        w->traced_ns[i] += w->unit_ns[i];
+    w->traced_end_ns = end;
+    w->traced_rows += w->part->rows;
+    if (end - w->traced_start_ns >= TRACE_NS || !w->pipeline->direct)
+        stk__worker_trace(w);
 }
 
 /* Tells ops where rows of this part go. */
@@ -436,7 +468,7 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
     for (int i = 0; i < stk__slot_count(p); i++)
         atomic_fetch_add_explicit(&w->busy_ns[i], w->unit_ns[i], memory_order_relaxed);
     atomic_fetch_add_explicit(&w->samples[stk__slot_batch(p)], part->rows, memory_order_relaxed);
-    if (w->track)
+    if (w->track && part->rows > 0)
         trace_unit(w, start, now);
     w->part = NULL;
 }
