@@ -128,7 +128,6 @@ typedef struct stk_stats {
     int64_t cache_hits, cache_misses;
     int threads;
     int64_t total_batches;    /* of the whole run; -1: unknown or endless */
-    int64_t total_samples;    /* likewise */
     int64_t ready_batches;    /* finished, not yet taken */
 } stk_stats;
 

@@ -71,7 +71,6 @@ typedef struct stk__cache {
 
     pthread_mutex_t lock;
     int64_t end;   /* of the temporary file; guarded by lock */
-    stk__buffer pack; /* guarded by lock */
 } stk__cache;
 
 static void note_page(stk__cache *c, size_t page)

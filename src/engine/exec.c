@@ -142,7 +142,6 @@ static stk__part *take_part_locked(stk_pipeline *p)
             stk__fail_locked(p, &error);
             return NULL;
         }
-        p->part_count++;
     }
     part->serial = ++p->last_serial;
     return part;

@@ -132,45 +132,14 @@ static stk_status host_print(const stk_call *call, const char *text, size_t size
     return p->plan.config.print ? p->plan.config.print(p->plan.config.print_arg, text, size, err) : STK_OK;
 }
 
-/* The schema functions, reached through pointers that schema.c keeps together. */
-static stk_status plan_read(stk_plan *plan, const char *name, int *out_id, stk_field *out_field, stk_error *err)
-{
-    return stk__schema_functions.read(plan, name, out_id, out_field, err);
-}
-
-static stk_status plan_write(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err)
-{
-    return stk__schema_functions.write(plan, field, out_id, err);
-}
-
-static stk_status plan_remove(stk_plan *plan, const char *name, stk_error *err)
-{
-    return stk__schema_functions.remove(plan, name, err);
-}
-
-static stk_status plan_rename(stk_plan *plan, const char *from, const char *to, stk_error *err)
-{
-    return stk__schema_functions.rename(plan, from, to, err);
-}
-
-static int plan_field_count(const stk_plan *plan)
-{
-    return stk__schema_functions.count(plan);
-}
-
-static void plan_field(const stk_plan *plan, int i, stk_field *out)
-{
-    stk__schema_functions.field(plan, i, out);
-}
-
 const stk_host stk__host = {
     .struct_size = sizeof(stk_host),
-    .plan_read = plan_read,
-    .plan_write = plan_write,
-    .plan_remove = plan_remove,
-    .plan_rename = plan_rename,
-    .plan_field_count = plan_field_count,
-    .plan_field = plan_field,
+    .plan_read = stk__schema_read,
+    .plan_write = stk__schema_write,
+    .plan_remove = stk__schema_remove,
+    .plan_rename = stk__schema_rename,
+    .plan_field_count = stk__schema_count,
+    .plan_field = stk__schema_field,
     .open_info = host_open_info,
     .needed = host_needed,
     .progress = host_progress,

@@ -91,7 +91,6 @@ static void name_slices(stk_pipeline *p)
     n->wait_room = stk__recorder_name(r, "wait: batches ahead are full", "wait");
     n->wait_input = stk__recorder_name(r, "wait: stream is being read", "wait");
     n->wait_batch = stk__recorder_name(r, "wait for batch", "wait");
-    n->arg_batch = stk__recorder_name(r, "batch", "arg");
     n->arg_rows = stk__recorder_name(r, "rows", "arg");
     n->memory = stk__recorder_name(r, "buffer bytes", "counter");
     n->ready = stk__recorder_name(r, "batches ahead", "counter");
@@ -309,7 +308,7 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
                        .peak_buffer_bytes = atomic_load(&p->budget.peak), .budget_bytes = p->budget.limit,
                        .skipped = atomic_load(&p->skipped), .quarantined = atomic_load(&p->quarantined),
                        .dropped = atomic_load(&p->dropped), .lost_bytes = atomic_load(&p->lost_bytes),
-                       .threads = p->threads, .total_batches = -1, .total_samples = -1};
+                       .threads = p->threads, .total_batches = -1};
     out->bytes_read = stk__feeder_bytes_read(p);
     for (int i = 0; i < p->threads; i++)
         out->bytes_read += atomic_load(&p->workers[i].bytes_read);

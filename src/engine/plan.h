@@ -113,16 +113,13 @@ void stk__options_clear(stk__step *step);
 /* Appends `name(option=value, ...)` with all options as they were given, but for the first `skip` of the op's table. */
 void stk__step_print(stk__text *t, const stk__step *step, int skip);
 
-/* Functions of the host that serve `schema`. */
-typedef struct stk__schema_host {
-    stk_status (*read)(stk_plan *plan, const char *name, int *out_id, stk_field *out_field, stk_error *err);
-    stk_status (*write)(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err);
-    stk_status (*remove)(stk_plan *plan, const char *name, stk_error *err);
-    stk_status (*rename)(stk_plan *plan, const char *from, const char *to, stk_error *err);
-    int (*count)(const stk_plan *plan);
-    void (*field)(const stk_plan *plan, int i, stk_field *out);
-} stk__schema_host;
-extern const stk__schema_host stk__schema_functions;
+/* Functions of the host that serve `schema`: see stk_host. */
+stk_status stk__schema_read(stk_plan *plan, const char *name, int *out_id, stk_field *out_field, stk_error *err);
+stk_status stk__schema_write(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err);
+stk_status stk__schema_remove(stk_plan *plan, const char *name, stk_error *err);
+stk_status stk__schema_rename(stk_plan *plan, const char *from, const char *to, stk_error *err);
+int stk__schema_count(const stk_plan *plan);
+void stk__schema_field(const stk_plan *plan, int i, stk_field *out);
 
 /* Runs `schema` of the segment's steps in order. */
 stk_status stk__plan_schema(stk__plan *plan, stk_error *err);

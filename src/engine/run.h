@@ -35,7 +35,6 @@ typedef struct stk__slab {
     stk__position first; /* of its first row, before the batch op */
     int64_t rows, next_row, rows_done;
     struct stk__part *parts; /* finished ones, by row */
-    int units;               /* being worked on */
     bool ready;
     int64_t error_row;
     stk_error *error; /* the failure of the lowest row; NULL: none */
@@ -66,7 +65,7 @@ typedef struct stk__item {
 typedef struct stk__part {
     struct stk__part *next;
     uint64_t serial; /* a new one for each use */
-    int64_t rows, capacity;
+    int64_t rows;
     char **dense;         /* per column: where rows go; in the slab, or own memory */
     char *dense_memory;   /* own memory, when batches cannot be counted */
     stk__buffer *ragged;  /* per column that is not dense: elements */
@@ -144,7 +143,7 @@ struct stk__cache;
 typedef struct stk__trace_names {
     int32_t *steps;
     int32_t unit, wait_room, wait_input, assemble, wait_batch;
-    int32_t arg_batch, arg_rows;
+    int32_t arg_rows;
     int32_t memory, ready;
 } stk__trace_names;
 
@@ -183,7 +182,6 @@ struct stk_pipeline {
     int64_t next_batch;   /* to be started: its number in the chain */
     int64_t index_base;   /* number in the whole run of the chain's batch 0 */
     stk__part *free_parts;
-    int part_count;
     size_t part_bytes;    /* the most that a part took besides its rows */
     bool slab_known;      /* a batch was finished, so slab_bytes is a measure */
     int unfinished, running; /* batches being made, and parts being worked on */

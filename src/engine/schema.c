@@ -57,7 +57,7 @@ static bool push_int(int **items, size_t *count, size_t *capacity, int value)
     return true;
 }
 
-static stk_status schema_read(stk_plan *p, const char *name, int *out_id, stk_field *out_field, stk_error *err)
+stk_status stk__schema_read(stk_plan *p, const char *name, int *out_id, stk_field *out_field, stk_error *err)
 {
     const int at = find_visible(p->plan, name);
     if (at < 0)
@@ -90,7 +90,7 @@ static stk_status check_field(const stk_field *field, stk_error *err)
     return STK_OK;
 }
 
-static stk_status schema_write(stk_plan *p, const stk_field *field, int *out_id, stk_error *err)
+stk_status stk__schema_write(stk_plan *p, const stk_field *field, int *out_id, stk_error *err)
 {
     stk__plan *plan = p->plan;
     STK_TRY(check_field(field, err));
@@ -124,7 +124,7 @@ static stk_status schema_write(stk_plan *p, const stk_field *field, int *out_id,
     return STK_OK;
 }
 
-static stk_status schema_remove(stk_plan *p, const char *name, stk_error *err)
+stk_status stk__schema_remove(stk_plan *p, const char *name, stk_error *err)
 {
     stk__plan *plan = p->plan;
     const int at = find_visible(plan, name);
@@ -136,7 +136,7 @@ static stk_status schema_remove(stk_plan *p, const char *name, stk_error *err)
 }
 
 /* A rename copies no data: the version just goes by another name. */
-static stk_status schema_rename(stk_plan *p, const char *from, const char *to, stk_error *err)
+stk_status stk__schema_rename(stk_plan *p, const char *from, const char *to, stk_error *err)
 {
     stk__plan *plan = p->plan;
     const int at = find_visible(plan, from);
@@ -153,24 +153,15 @@ static stk_status schema_rename(stk_plan *p, const char *from, const char *to, s
     return STK_OK;
 }
 
-static int schema_count(const stk_plan *p)
+int stk__schema_count(const stk_plan *p)
 {
     return p->plan->visible_count;
 }
 
-static void schema_field(const stk_plan *p, int i, stk_field *out)
+void stk__schema_field(const stk_plan *p, int i, stk_field *out)
 {
     var_to_field(&p->plan->vars[p->plan->visible[i]], out);
 }
-
-const stk__schema_host stk__schema_functions = {
-    .read = schema_read,
-    .write = schema_write,
-    .remove = schema_remove,
-    .rename = schema_rename,
-    .count = schema_count,
-    .field = schema_field,
-};
 
 static stk_status run_schema(stk__plan *plan, stk__step *step, int number, stk_error *err)
 {

@@ -92,7 +92,6 @@ void stk__slab_reset(stk_pipeline *p, stk__slab *slab)
         slab->data[c].size = slab->offsets[c].size = slab->shapes[c].size = 0;
     slab->next = NULL;
     slab->rows = slab->next_row = slab->rows_done = 0;
-    slab->units = 0;
     slab->ready = false;
     slab->batch.rows = 0;
     slab->held_serial = 0;
@@ -134,7 +133,6 @@ stk__part *stk__part_new(stk_pipeline *p, stk_error *err)
         return NULL;
     }
     const size_t n = (size_t)p->columns;
-    part->capacity = p->part_rows;
     part->error_row = -1;
     part->dense = stk__calloc(n, sizeof *part->dense);
     part->ragged = stk__calloc(n, sizeof *part->ragged);
