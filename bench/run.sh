@@ -23,4 +23,13 @@ if ! cmp -s bench/peers/requirements.txt .venv-peers/requirements.txt; then
     fi
 fi
 
-exec python3 bench/run.py "$@"
+python3 bench/run.py "$@"
+
+# The images have tables of their own; they run when no benchmark was named.
+for argument in "$@"; do
+    case $argument in
+    --* | [0-9]*) ;;
+    *) exit 0 ;;
+    esac
+done
+exec bench/images.sh "$@"

@@ -81,8 +81,8 @@ typedef struct cli_command {
     int (*run)(const void *options, const cli_arguments *arguments);
 } cli_command;
 
-extern const cli_command cli_command_run, cli_command_plan, cli_command_ops, cli_command_inspect,
-    cli_command_completion, cli_command_help;
+extern const cli_command cli_command_run, cli_command_plan, cli_command_compare_lazy, cli_command_ops,
+    cli_command_inspect, cli_command_completion, cli_command_help;
 
 /* All commands in the order of the help; ends with NULL. */
 extern const cli_command *const cli_commands[];
@@ -148,8 +148,12 @@ int cli_exit_code(const stk_error *err);
 void cli_text_escaped(stk__text *t, const char *text);
 /* "1,234,567" */
 void cli_text_count(stk__text *t, int64_t n);
+/* "0.012 s", "1.23 s", "123 s" */
+void cli_text_seconds(stk__text *t, double s);
+/* "12.3", "1,234" */
+void cli_text_rate(stk__text *t, double x);
 
-/* ---- a pipeline from the command line, for run and plan ---- */
+/* ---- a pipeline from the command line, for run, plan and compare-lazy ---- */
 
 typedef struct cli_pipeline_options {
     const char *text;
@@ -206,5 +210,10 @@ void cli_interrupts_catch(void);
 bool cli_interrupted(void);
 /* The pipeline that an interrupt cancels; NULL: none. */
 void cli_interrupts_cancel(stk_pipeline *pipeline);
+
+/* ---- playing a trainer ---- */
+
+/* Keeps this thread busy until then (stk__now_ns), or until an interrupt. */
+void cli_play_step(int64_t until_ns);
 
 #endif

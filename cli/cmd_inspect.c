@@ -1,4 +1,4 @@
-/* stoker inspect: records, sizes, damage and features of TFRecord files. */
+/* stoker inspect: records, sizes, damage and contents of TFRecord and tar files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void put_sizes(stk__text *t, const inspect_file *f)
         stk__text_bytes(t, (uint64_t)f->file_bytes);
         stk__text_putc(t, '\n');
     }
-    put_label(t, "records");
+    put_label(t, f->tar ? "samples" : "records");
     cli_text_count(t, f->records);
     if (f->records) {
         stk__text_puts(t, " of ");
@@ -55,7 +55,8 @@ static void put_bad(stk__text *t, const inspect_file *f, bool verified)
     if (!f->bad_count && !verified)
         return;
     put_label(t, "bad");
-    stk__text_printf(t, "%" PRId64 "%s\n", f->bad_count, f->bad_count ? "" : "; every CRC fits");
+    const char *good = f->tar ? "; every header fits" : "; every CRC fits";
+    stk__text_printf(t, "%" PRId64 "%s\n", f->bad_count, f->bad_count ? "" : good);
     for (size_t i = 0; i < f->bad_kept; i++) {
         const inspect_bad *b = &f->bad[i];
         stk__text_printf(t, "    record %" PRId64 " at offset %" PRId64, b->record, b->offset);
@@ -180,6 +181,43 @@ static void put_features(stk__text *t, const inspect_features *f, int64_t limit)
     stk__text_clear(&call);
 }
 
+/* "    jpg  bytes      40  120..3000 bytes" */
+static void put_members(stk__text *t, const inspect_file *f, int64_t limit)
+{
+    const inspect_members *m = &f->members;
+    if (!m->samples)
+        return;
+    const size_t shown = limit && (uint64_t)limit < m->count ? (size_t)limit : m->count;
+    size_t width = strlen("extension");
+    for (size_t i = 0; i < shown; i++)
+        width = STK_MAX(width, STK_MIN(stk__escape_terminal(m->items[i].ext, NULL, 0), (size_t)40));
+    put_label(t, "content");
+    stk__text_puts(t, "tar; looked at ");
+    cli_text_count(t, m->samples);
+    stk__text_puts(t, m->samples == 1 ? " sample\n" : " samples\n");
+    put_label(t, "members");
+    stk__text_printf(t, "%zu%s\n", m->count, m->too_many ? ", and more that were not kept" : "");
+    stk__text_printf(t, "    %-*s  %-7s %8s  %s\n", (int)width, "extension", "as", "present", "bytes");
+    for (size_t i = 0; i < shown; i++) {
+        const inspect_member *x = &m->items[i];
+        stk__text_puts(t, "    ");
+        const size_t from = t->length;
+        cli_text_escaped(t, x->ext_size ? x->ext : "\"\"");
+        pad(t, from, width);
+        stk__text_printf(t, "  %-7s %8" PRId64 "  ", cli_member_type(x), x->present);
+        put_range(t, x->min_bytes, x->max_bytes);
+        stk__text_putc(t, '\n');
+    }
+    if (shown < m->count)
+        stk__text_printf(t, "    and %zu more; --limit 0 lists all\n", m->count - shown);
+    stk__text call = STK__TEXT_INIT;
+    cli_members_call(m, f->path, &call);
+    put_label(t, "to read it");
+    if (call.length)
+        cli_wrap(t, call.data, LABEL_WIDTH + 2, LABEL_WIDTH + 2 + strlen("webdataset("));
+    stk__text_clear(&call);
+}
+
 static void put_file(stk__text *t, const inspect_file *f, const inspect_options *o)
 {
     cli_text_escaped(t, f->path);
@@ -188,6 +226,7 @@ static void put_file(stk__text *t, const inspect_file *f, const inspect_options 
     put_bad(t, f, o->verify);
     put_content(t, &f->features);
     put_features(t, &f->features, o->limit);
+    put_members(t, f, o->limit);
 }
 
 /* ---- for programs ---- */
@@ -243,6 +282,24 @@ static void json_features(stk__text *t, const inspect_features *f)
     stk__text_clear(&call);
 }
 
+static void json_members(stk__text *t, const inspect_file *f)
+{
+    const inspect_members *m = &f->members;
+    stk__text_printf(t, ",\"looked_at\":%" PRId64 ",\"members\":[", m->samples);
+    for (size_t i = 0; i < m->count; i++) {
+        const inspect_member *x = &m->items[i];
+        stk__text_printf(t, "%s{\"extension\":", i ? "," : "");
+        stk__text_json(t, x->ext, x->ext_size);
+        stk__text_printf(t, ",\"type\":\"%s\",\"present\":%" PRId64 ",\"min_bytes\":%" PRId64 ",\"max_bytes\":%" PRId64 "}",
+                         cli_member_type(x), x->present, x->min_bytes, x->max_bytes);
+    }
+    stk__text_puts(t, "],\"webdataset\":");
+    stk__text call = STK__TEXT_INIT;
+    cli_members_call(m, f->path, &call);
+    stk__text_json_str(t, call.data ? call.data : "");
+    stk__text_clear(&call);
+}
+
 static void json_file(stk__text *t, const inspect_file *f)
 {
     stk__text_puts(t, "{\"file\":");
@@ -258,7 +315,10 @@ static void json_file(stk__text *t, const inspect_file *f)
     stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
     stk__text_putc(t, '}');
     json_bad(t, f);
-    json_features(t, &f->features);
+    if (f->tar)
+        json_members(t, f);
+    else
+        json_features(t, &f->features);
     stk__text_putc(t, '}');
 }
 
@@ -344,10 +404,10 @@ static int inspect_run(const void *options, const cli_arguments *arguments)
 
 static const cli_option inspect_options_table[] = {
     CLI_ROW(inspect_options, verify, bool, CLI_FLAG, .name = "verify", .group = "What to read",
-            .help = "read everything and check every CRC"),
+            .help = "read everything and check every CRC and header"),
     CLI_ROW(inspect_options, records, int64_t, CLI_INT, .name = "records", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 1000, .group = "What to read",
-            .help = "look at the features of the first N records of a file (default 1000; 0: of all)"),
+            .help = "look at the features or members of the first N records of a file (default 1000; 0: of all)"),
     CLI_ROW(inspect_options, json, bool, CLI_FLAG, .name = "json", .group = "Output",
             .help = "a JSON array with one object for each file"),
     CLI_ROW(inspect_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
@@ -358,16 +418,18 @@ static const cli_option inspect_options_table[] = {
 
 static const cli_example inspect_examples[] = {
     {"what is in these files, and how to parse it", "stoker inspect 'data/*.tfrecord'"},
+    {"which members do the samples of these archives have?", "stoker inspect 'data/*.tar'"},
     {"is every record whole?", "stoker inspect --verify data/train-00000.tfrecord.gz"},
     {NULL, NULL},
 };
 
 const cli_command cli_command_inspect = {
     .name = "inspect",
-    .summary = "show what is in TFRecord files, and check them",
+    .summary = "show what is in TFRecord and tar files, and check them",
     .usage = "[OPTION]... FILE...",
     .about = "Tells for each TFRecord file, plain, gzip or zlib, how many records it has and of which sizes, whether "
-             "they are Examples or SequenceExamples, which features they hold, and how to parse them. FILE may be a "
+             "they are Examples or SequenceExamples, which features they hold, and how to parse them; and for each tar "
+             "file how many samples it has, which members they have, and how to read them. FILE may be a "
              "glob, or '-' for standard input. The exit code is 1 when anything bad was found.",
     .options = inspect_options_table,
     .examples = inspect_examples,

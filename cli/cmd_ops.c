@@ -20,9 +20,9 @@ static const char *const kind_names[] = {
 };
 
 static const char *const role_names[] = {
-    [STK_ROLE_SAMPLE] = "sample", [STK_ROLE_SOURCE] = "source", [STK_ROLE_SINK] = "sink",
-    [STK_ROLE_ORDER] = "order",   [STK_ROLE_BATCH] = "batch",   [STK_ROLE_CACHE] = "cache",
-    [STK_ROLE_PREFETCH] = "prefetch",
+    [STK_ROLE_SAMPLE] = "sample",     [STK_ROLE_SOURCE] = "source", [STK_ROLE_SINK] = "sink",
+    [STK_ROLE_ORDER] = "order",       [STK_ROLE_BATCH] = "batch",   [STK_ROLE_CACHE] = "cache",
+    [STK_ROLE_PREFETCH] = "prefetch", [STK_ROLE_ROWS] = "rows",
 };
 
 static const struct {
@@ -194,8 +194,7 @@ static void put_op(stk__text *t, const stk_op *op)
     stk__text_clear(&signature);
     stk__text_putc(t, '\n');
     cli_wrap(t, op->summary, 0, 0);
-    stk__text_printf(t, "Group %s, role %s, since %s.", group_of(op), role_names[op->role],
-                     since_of(op));
+    stk__text_printf(t, "Group %s, role %s, since %s.", group_of(op), role_names[op->role], since_of(op));
     for (size_t i = 0; i < STK_COUNT(flag_names); i++) {
         if (op->flags & flag_names[i].flag)
             stk__text_printf(t, " It %s.", flag_names[i].meaning);

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "run.h"
 
 #include "base/banned.h"
@@ -79,6 +79,7 @@ static int run_configure(run *r, const cli_arguments *arguments)
         return code;
     r->config.resume_path = o->resume;
     r->config.stall_ns = o->stall_ns;
+    r->config.on_demand = o->on_demand;
     r->config.log = run_log;
     r->config.log_arg = r;
     r->config.progress = cli_run_progress;
@@ -106,25 +107,26 @@ static stk_status run_open(run *r)
 
 /* ---- the loop ---- */
 
-/* Sleeps most of the way and spins the rest, since sleeping alone is late by more than short steps allow. */
-static void wait_until(int64_t deadline_ns)
+/* Endless runs over little data have millions of epochs: those behind the first so many are not told apart. */
+enum { EPOCHS_MAX = 1 << 16 };
+
+static void note_wait(run_epochs *e, int64_t epoch, int64_t ns)
 {
-    const int64_t spin_ns = 150000, nap_ns = 50000000;
-    for (;;) {
-        const int64_t left = deadline_ns - stk__now_ns();
-        if (left <= 0 || cli_interrupted())
-            return;
-        if (left > spin_ns) {
-            /* Naps stay short because the signal may be handled in another thread. */
-            const int64_t ns = STK_MIN(left - spin_ns, nap_ns);
-            nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
-        }
-    }
+    if (!e->count)
+        e->first = epoch;
+    const int64_t at = epoch - e->first;
+    if (at < 0 || at >= EPOCHS_MAX ||
+        !stk__grow((void **)&e->wait_ns, &e->capacity, (size_t)at + 1, sizeof *e->wait_ns))
+        return;
+    while (e->count <= (size_t)at)
+        e->wait_ns[e->count++] = 0;
+    e->wait_ns[at] += ns;
 }
 
-static stk_status take_batch(run *r, const stk_batch *batch)
+static stk_status take_batch(run *r, const stk_batch *batch, int64_t asked_ns)
 {
     const int64_t taken_ns = stk__now_ns();
+    note_wait(&r->epochs, batch->epoch, taken_ns - asked_ns);
     if (!r->first_batch_ns)
         r->first_batch_ns = taken_ns;
     const bool plays_step = r->options->step_ns > 0;
@@ -134,7 +136,7 @@ static stk_status take_batch(run *r, const stk_batch *batch)
         stk_digest_add(r->digest, batch);
     STK_TRY(stk_pipeline_consume(r->pipeline, batch, &r->err));
     if (plays_step) {
-        wait_until(taken_ns + r->options->step_ns);
+        cli_play_step(taken_ns + r->options->step_ns);
         stk_step_end(r->recorder);
     }
     r->batches_taken++;
@@ -164,6 +166,7 @@ static stk_status run_batches(run *r)
             return STK_OK;
         }
         const stk_batch *batch;
+        const int64_t asked_ns = stk__now_ns();
         const stk_status status = stk_pipeline_next(r->pipeline, &batch, &r->err);
         if (status == STK_END)
             return STK_OK;
@@ -171,7 +174,7 @@ static stk_status run_batches(run *r)
             r->end = status == STK_CANCELLED ? RUN_INTERRUPTED : RUN_FAILED;
             return STK_OK;
         }
-        const stk_status taken = take_batch(r, batch);
+        const stk_status taken = take_batch(r, batch, asked_ns);
         stk_batch_release(r->pipeline, batch);
         STK_TRY(taken);
         if (checkpoint_due(r))
@@ -298,6 +301,8 @@ static const cli_option run_options_table[] = {
             .group = "Run", .help = "stop after N batches"),
     CLI_ROW(run_options, step_ns, int64_t, CLI_DURATION, .name = "step-time", .value = "TIME", .group = "Run",
             .help = "play a training step of this length for each batch, as in 5ms"),
+    CLI_ROW(run_options, on_demand, bool, CLI_FLAG, .name = "on-demand", .group = "Run",
+            .help = "make a batch only when it is asked for, as loops without prefetch do; for comparison"),
     CLI_ROW(run_options, checkpoint, const char *, CLI_TEXT, .name = "checkpoint", .value = "FILE", .group = "Run",
             .complete = CLI_FILES, .help = "keep the place of the run in FILE, at times and at the end"),
     CLI_ROW(run_options, checkpoint_every, int64_t, CLI_INT, .name = "checkpoint-every", .value = "N", .min = 1,
@@ -316,8 +321,7 @@ static const cli_option run_options_table[] = {
     CLI_ROW(run_options, json, bool, CLI_FLAG, .name = "json", .group = "Output",
             .help = "print the figures of the run as one JSON object"),
     CLI_ROW(run_options, trace, const char *, CLI_TEXT, .name = "trace", .value = "FILE", .complete = CLI_FILES,
-            .group = "Output",
-            .help = "record the run: .pftrace for Perfetto, .json or .json.gz for Chrome"),
+            .group = "Output", .help = "record the run: .pftrace for Perfetto, .json or .json.gz for Chrome"),
     CLI_ROW(run_options, quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",
             .help = "no live line, notes or summary; warnings and errors stay"),
     CLI_OPTION_END,

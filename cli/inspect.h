@@ -1,4 +1,4 @@
-/* What `stoker inspect` learns about a file: its records, what is bad in it, and the features of the records. */
+/* What `stoker inspect` learns about a file: its records, what is bad in it, and what the records hold. */
 #ifndef STK_CLI_INSPECT_H
 #define STK_CLI_INSPECT_H
 
@@ -37,6 +37,33 @@ const char *cli_feature_kind_name(int kind);
 /* A call of parse that reads these features; empty when there are none. */
 void cli_features_parse_call(const inspect_features *f, stk__text *out);
 
+/* Members with one extension, over the tar samples that were looked at. */
+typedef struct inspect_member {
+    char *ext; /* in lower case */
+    size_t ext_size;
+    int64_t present;
+    int64_t min_bytes, max_bytes;
+    bool integers, numbers; /* all of them are, as text */
+} inspect_member;
+
+/* Zeroed: empty. */
+typedef struct inspect_members {
+    inspect_member *items;
+    size_t count, capacity;
+    int64_t samples; /* looked at */
+    bool too_many;   /* more extensions than are kept */
+} inspect_members;
+
+/* CORRUPT when the record is no whole sample. */
+stk_status cli_members_add(inspect_members *m, stk_bytes record, stk_error *err);
+/* By extension. */
+void cli_members_sort(inspect_members *m);
+void cli_members_clear(inspect_members *m);
+/* "int64", "float32" or "bytes": what it can be read as. */
+const char *cli_member_type(const inspect_member *x);
+/* A call of webdataset that reads these members; empty when there are none. */
+void cli_members_call(const inspect_members *m, const char *path, stk__text *out);
+
 /* A record that does not check out, or a stretch without a readable record. */
 typedef struct inspect_bad {
     int64_t record, offset;
@@ -54,7 +81,9 @@ typedef struct inspect_file {
     inspect_bad *bad;
     size_t bad_kept, bad_capacity;
     int64_t bad_count;
+    bool tar; /* records are samples of an archive, and have members in place of features */
     inspect_features features;
+    inspect_members members;
 } inspect_file;
 
 typedef struct inspect_how {

@@ -1,10 +1,12 @@
-/* Reads a TFRecord file for `stoker inspect`: by its index where that is possible, else from front to back. */
+/* Reads a TFRecord or tar file for `stoker inspect`: by its index where that is possible, else from front to back. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "formats/tar.h"
 #include "formats/tfrecord.h"
 #include "inspect.h"
 
@@ -41,7 +43,7 @@ static void add_record(inspect_file *file, int64_t size)
 
 static bool wants_features(const inspect_file *file, const inspect_how *how)
 {
-    return how->look == 0 || file->features.records < how->look;
+    return how->look == 0 || (file->tar ? file->members.samples : file->features.records) < how->look;
 }
 
 static void show_progress(const char *path, const char *what, int64_t done, int64_t total, int64_t *last_ns)
@@ -56,6 +58,30 @@ static void show_progress(const char *path, const char *what, int64_t done, int6
     else
         snprintf(line, sizeof line, "%s: %s %lld records", path, what, (long long)done);
     cli_live(line);
+}
+
+static stk__framing framing_of(const inspect_file *file)
+{
+    return file->tar ? STK__FRAMING_TAR : STK__FRAMING_TFRECORD;
+}
+
+/* Looks at what is in a record. What is wrong with a sample is counted. */
+static stk_status look_at(inspect_file *file, const inspect_how *how, stk_bytes record, int64_t number, int64_t offset,
+                          stk_error *err)
+{
+    if (!file->tar)
+        return cli_features_add(&file->features, record, err);
+    stk_error found;
+    stk_error_clear(&found);
+    const stk_status status = cli_members_add(&file->members, record, &found);
+    if (status == STK_CORRUPT) {
+        file->checked--;
+        add_bad_error(file, how, &found, number, offset, record.size);
+        return STK_OK;
+    }
+    if (status != STK_OK && err)
+        *err = found;
+    return status;
 }
 
 /* ---- by index ---- */
@@ -83,23 +109,25 @@ static stk_status read_record(int fd, inspect_file *file, const inspect_how *how
 {
     stk_error found;
     stk_error_clear(&found);
+    const int64_t start = place->offset - (file->tar ? 0 : STK__TFRECORD_HEADER);
+    const size_t footer = file->tar ? 0 : STK__TFRECORD_FOOTER;
     if (place->size_bytes > record_max) {
         stk_error_set(&found, STK_UNSUPPORTED, "record has %lld bytes; records over 2 GiB are not checked",
                       (long long)place->size_bytes);
-        add_bad_error(file, how, &found, place->record, place->offset - STK__TFRECORD_HEADER, place->size_bytes);
+        add_bad_error(file, how, &found, place->record, start, place->size_bytes);
         return STK_OK;
     }
     const size_t size = (size_t)place->size_bytes;
-    if (!stk__grow((void **)&b->data, &b->capacity, size + STK__TFRECORD_FOOTER, 1))
+    if (!stk__grow((void **)&b->data, &b->capacity, size + footer, 1))
         return stk__nomem(size, err);
-    STK_TRY(stk__pread_full(fd, b->data, size + STK__TFRECORD_FOOTER, place->offset, file->path, err));
-    if (stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
-        add_bad_error(file, how, &found, place->record, place->offset - STK__TFRECORD_HEADER, place->size_bytes);
+    STK_TRY(stk__pread_full(fd, b->data, size + footer, place->offset, file->path, err));
+    if (!file->tar && stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
+        add_bad_error(file, how, &found, place->record, start, place->size_bytes);
         return STK_OK;
     }
     file->checked++;
     if (wants_features(file, how))
-        return cli_features_add(&file->features, (stk_bytes){b->data, place->size_bytes}, err);
+        return look_at(file, how, (stk_bytes){b->data, place->size_bytes}, place->record, start, err);
     return STK_OK;
 }
 
@@ -128,7 +156,7 @@ static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, st
 {
     index_progress progress = {.path = file->path, .last_ns = stk__now_ns()};
     const stk__records_config config = {
-        .framing = STK__FRAMING_TFRECORD, .threads = 1, .progress = on_index_progress, .progress_arg = &progress};
+        .framing = framing_of(file), .threads = 1, .progress = on_index_progress, .progress_arg = &progress};
     char *paths_items[] = {(char *)file->path};
     const stk__paths paths = {.items = paths_items, .count = 1, .capacity = 1};
     stk__records *records;
@@ -149,7 +177,7 @@ static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, st
 static stk_status inspect_stream(inspect_file *file, const inspect_how *how, stk_error *err)
 {
     stk__record_stream *stream;
-    STK_TRY(stk__record_stream_open(file->path, STK__FRAMING_TFRECORD, true, &stream, err));
+    STK_TRY(stk__record_stream_open(file->path, framing_of(file), true, &stream, err));
     stk_status status = STK_OK;
     int64_t last_ns = stk__now_ns();
     while (status == STK_OK) {
@@ -174,7 +202,7 @@ static stk_status inspect_stream(inspect_file *file, const inspect_how *how, stk
             add_record(file, record.size);
             file->checked++;
             if (wants_features(file, how))
-                status = cli_features_add(&file->features, record, err);
+                status = look_at(file, how, record, file->records - 1, offset, err);
         }
         show_progress(file->path, "reading", file->records, -1, &last_ns);
     }
@@ -194,23 +222,45 @@ static bool is_regular(const char *path, int64_t *out_size)
     return true;
 }
 
+/* Archives are known by their first header, or by their name when they are compressed. */
+static bool is_tar(const char *path, int64_t size)
+{
+    static const char *const endings[] = {".tar", ".tar.gz", ".tgz"};
+    uint8_t first[STK__TAR_BLOCK];
+    const size_t n = strlen(path);
+    int fd;
+    for (size_t i = 0; i < STK_COUNT(endings); i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(path + n - m, endings[i]) == 0)
+            return true;
+    }
+    if (size < STK__TAR_BLOCK || stk__file_open(path, &fd, NULL, NULL) != STK_OK)
+        return false;
+    const bool found = stk__pread_full(fd, first, sizeof first, 0, path, NULL) == STK_OK && stk__tar_is_header(first);
+    close(fd);
+    return found;
+}
+
 stk_status cli_inspect_file(const char *path, const inspect_how *how, inspect_file *out, stk_error *err)
 {
     static const char *const names[] = {[STK__PLAIN] = "none", [STK__GZIP] = "gzip", [STK__ZLIB] = "zlib"};
     *out = (inspect_file){.path = path, .file_bytes = -1, .compression = "unknown"};
     stk__compression compression = STK__GZIP;
     if (is_regular(path, &out->file_bytes)) {
-        STK_TRY(stk__compression_of(path, STK__FRAMING_TFRECORD, &compression, err));
+        out->tar = is_tar(path, out->file_bytes);
+        STK_TRY(stk__compression_of(path, framing_of(out), &compression, err));
         out->compression = names[compression];
     }
     STK_TRY(compression == STK__PLAIN ? inspect_indexed(out, how, err) : inspect_stream(out, how, err));
     cli_features_sort(&out->features);
+    cli_members_sort(&out->members);
     return STK_OK;
 }
 
 void cli_inspect_clear(inspect_file *file)
 {
     cli_features_clear(&file->features);
+    cli_members_clear(&file->members);
     stk__free(file->bad);
     *file = (inspect_file){0};
 }

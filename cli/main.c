@@ -8,9 +8,8 @@
 #include "base/banned.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_command_run,     &cli_command_plan,       &cli_command_ops,
-    &cli_command_inspect, &cli_command_completion, &cli_command_help,
-    NULL,
+    &cli_command_run,     &cli_command_plan,       &cli_command_compare_lazy, &cli_command_ops,
+    &cli_command_inspect, &cli_command_completion, &cli_command_help,         NULL,
 };
 
 const cli_meaning cli_exit_codes[] = {

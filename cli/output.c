@@ -202,3 +202,16 @@ void cli_text_count(stk__text *t, int64_t n)
             stk__text_putc(t, ',');
     }
 }
+
+void cli_text_seconds(stk__text *t, double s)
+{
+    stk__text_printf(t, s < 1 ? "%.3f s" : s < 100 ? "%.2f s" : "%.0f s", s);
+}
+
+void cli_text_rate(stk__text *t, double x)
+{
+    if (x < 100)
+        stk__text_printf(t, "%.1f", x);
+    else
+        cli_text_count(t, (int64_t)(x + 0.5));
+}

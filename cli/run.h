@@ -11,6 +11,7 @@ typedef struct run_options {
     cli_pipeline_options pipeline;
     int64_t steps;
     int64_t step_ns;
+    bool on_demand;
     bool digest, json, quiet;
     const char *trace;
     const char *checkpoint, *resume;
@@ -29,6 +30,13 @@ typedef struct run_op {
     int64_t busy_ns, samples;
 } run_op;
 
+/* Time that the consumer waited, by epoch; the first one that was seen is number 0. */
+typedef struct run_epochs {
+    int64_t *wait_ns;
+    size_t count, capacity;
+    int64_t first;
+} run_epochs;
+
 typedef struct run {
     const run_options *options;
     cli_setup setup;
@@ -43,6 +51,7 @@ typedef struct run {
     int64_t progress_ns;    /* when progress was last shown */
     int64_t batches_taken;  /* consumed in this run */
     atomic_llong next_index; /* number of the next batch, which after a resume does not start at 0 */
+    run_epochs epochs;
     int64_t saved_batches;  /* batches_taken at the last checkpoint; -1: none was written */
     run_end end;
     stk_error err; /* of RUN_FAILED */

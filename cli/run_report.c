@@ -44,22 +44,39 @@ void cli_run_collect_clear(run *r)
     stk__free(r->ops);
     r->ops = NULL;
     r->op_count = 0;
+    stk__free(r->epochs.wait_ns);
+    r->epochs = (run_epochs){0};
+}
+
+/* What one epoch made the consumer wait: a few figures for any number of epochs. */
+typedef struct epoch_waits {
+    double first_s, median_s, max_s;
+} epoch_waits;
+
+static int shortest_first(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* False when there was no batch, or no memory to sort in. */
+static bool sum_up_waits(const run_epochs *e, epoch_waits *out)
+{
+    int64_t *sorted = e->count ? stk__calloc(e->count, sizeof *sorted) : NULL;
+    if (!sorted)
+        return false;
+    memcpy(sorted, e->wait_ns, e->count * sizeof *sorted);
+    qsort(sorted, e->count, sizeof *sorted, shortest_first);
+    *out = (epoch_waits){
+        .first_s = seconds_of(e->wait_ns[0]),
+        .median_s = seconds_of(sorted[(e->count - 1) / 2] + sorted[e->count / 2]) / 2,
+        .max_s = seconds_of(sorted[e->count - 1]),
+    };
+    stk__free(sorted);
+    return true;
 }
 
 /* ---- for people ---- */
-
-static void put_seconds(stk__text *t, double s)
-{
-    stk__text_printf(t, s < 1 ? "%.3f s" : s < 100 ? "%.2f s" : "%.0f s", s);
-}
-
-static void put_rate(stk__text *t, double x)
-{
-    if (x < 100)
-        stk__text_printf(t, "%.1f", x);
-    else
-        cli_text_count(t, (int64_t)(x + 0.5));
-}
 
 static void say_text(stk__text *t)
 {
@@ -74,13 +91,13 @@ static void say_amounts(stk__text *t, const run *r, const stk_stats *s)
     stk__text_puts(t, s->samples == 1 ? " sample in " : " samples in ");
     cli_text_count(t, s->batches);
     stk__text_puts(t, s->batches == 1 ? " batch, " : " batches, ");
-    put_seconds(t, seconds);
+    cli_text_seconds(t, seconds);
     stk__text_puts(t, ": ");
-    put_rate(t, share((double)s->samples, seconds));
+    cli_text_rate(t, share((double)s->samples, seconds));
     stk__text_printf(t, " samples/s, %.1f MB/s read", share((double)s->bytes_read / 1e6, seconds));
     if (seconds_of(r->opened_ns - r->begin_ns) >= 0.1) {
         stk__text_puts(t, "; opened in ");
-        put_seconds(t, seconds_of(r->opened_ns - r->begin_ns));
+        cli_text_seconds(t, seconds_of(r->opened_ns - r->begin_ns));
     }
     say_text(t);
     stk__text_printf(t, "consumer waited %.1f %% of the time; peak memory ",
@@ -89,6 +106,23 @@ static void say_amounts(stk__text *t, const run *r, const stk_stats *s)
     stk__text_puts(t, " of ");
     stk__text_bytes(t, (uint64_t)s->budget_bytes);
     stk__text_printf(t, "; %d thread%s", s->threads, s->threads == 1 ? "" : "s");
+    say_text(t);
+}
+
+static void say_epochs(stk__text *t, const run_epochs *e)
+{
+    epoch_waits waits;
+    if (e->count < 2 || !sum_up_waits(e, &waits))
+        return;
+    stk__text_puts(t, "wait per epoch: ");
+    cli_text_seconds(t, waits.first_s);
+    stk__text_puts(t, " in the first, median ");
+    cli_text_seconds(t, waits.median_s);
+    stk__text_puts(t, ", most ");
+    cli_text_seconds(t, waits.max_s);
+    stk__text_puts(t, " of ");
+    cli_text_count(t, (int64_t)e->count);
+    stk__text_puts(t, " epochs");
     say_text(t);
 }
 
@@ -147,7 +181,7 @@ static void say_ops(stk__text *t, const run *r)
             stk__text_printf(t, "%s%s %.1f %%", i ? ", " : "", ops[i]->name,
                              100 * share((double)ops[i]->busy_ns, (double)total));
         stk__text_puts(t, " of ");
-        put_seconds(t, seconds_of(total));
+        cli_text_seconds(t, seconds_of(total));
         say_text(t);
     }
     stk__free((void *)ops);
@@ -181,6 +215,7 @@ void cli_run_summary(const run *r)
     if (r->end == RUN_INTERRUPTED)
         cli_say("interrupted");
     say_amounts(&t, r, &r->stats);
+    say_epochs(&t, &r->epochs);
     say_losses(&t, r, &r->stats);
     say_ops(&t, r);
     say_files(&t, r);
@@ -219,6 +254,21 @@ static void json_ops(stk__text *t, const run *r)
     stk__text_putc(t, ']');
 }
 
+static void json_epochs(stk__text *t, const run_epochs *e)
+{
+    epoch_waits waits;
+    json_int(t, "epochs", (int64_t)e->count);
+    if (!sum_up_waits(e, &waits)) {
+        stk__text_puts(t, ",\"epoch_wait_s\":null");
+        return;
+    }
+    stk__text_puts(t, ",\"epoch_wait_s\":{\"first\":");
+    stk__text_json_double(t, waits.first_s);
+    json_double(t, "median", waits.median_s);
+    json_double(t, "max", waits.max_s);
+    stk__text_putc(t, '}');
+}
+
 static int64_t peak_rss_bytes(void)
 {
     struct rusage usage;
@@ -239,6 +289,7 @@ static void json_counts(stk__text *t, const run *r, const stk_stats *s)
         stk__text_puts(t, ",\"first_batch_s\":null");
     json_int(t, "bytes_read", s->bytes_read);
     json_double(t, "consumer_wait_s", seconds_of(s->consumer_wait_ns));
+    json_epochs(t, &r->epochs);
     json_int(t, "peak_buffer_bytes", s->peak_buffer_bytes);
     json_int(t, "budget_bytes", s->budget_bytes);
     json_int(t, "peak_rss_bytes", peak_rss_bytes());

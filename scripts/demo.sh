@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Makes sample data, runs the main job on it and shows what came out: demo.sh, after `make build`.
-# STOKER_BUILD is the build directory (build), DEMO_DATA where the files go (demo-data).
+# The story that Stoker began with, on made-up pictures: a trainer that waits, and one that does not. demo.sh, after `make
+# build`. STOKER_BUILD is the build directory (build), DEMO_DATA where the files go (demo-data), DEMO_PICTURES how many
+# pictures there are (50000, as in CIFAR-10), DEMO_STEP how long a training step takes (10ms).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=${STOKER_BUILD:-build}
 data=${DEMO_DATA:-demo-data}
+pictures=${DEMO_PICTURES:-50000}
+step=${DEMO_STEP:-10ms}
 stoker=$build/stoker
 bold='' plain=''
 if [ -t 1 ]; then
@@ -15,7 +18,7 @@ fi
 unset RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
 
 title() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
-show() { # COMMAND...: prints it as one would type it, then runs it
+say_command() { # COMMAND...: prints it as one would type it
     local word line='$'
     for word in "$@"; do
         case $word in
@@ -24,62 +27,82 @@ show() { # COMMAND...: prints it as one would type it, then runs it
         esac
     done
     printf '%s\n' "$line"
-    "$@"
+}
+show() { # COMMAND...: prints and runs it
+    say_command "$@"
+    "$@" 2>&1
+}
+measure() { # FILE COMMAND...: the same, and keeps the figures of --json in FILE
+    local file=$1
+    shift
+    say_command "$@"
+    "$@" --json 2>&1 > "$file"
+}
+figure() { # FILE KEY: one number of --json
+    sed -n "s/.*\"$2\":\(-\{0,1\}[0-9.][0-9.e+-]*\).*/\1/p" "$1"
+}
+row() { # NAME FILE: of the table in part 4
+    awk -v name="$1" -v wait="$(figure "$2" median)" -v all="$(figure "$2" consumer_wait_s)" \
+        -v seconds="$(figure "$2" seconds)" \
+        'BEGIN { printf "  %-14s %10.2f s %10.2f s %10.0f %%\n", name, wait, seconds, 100 * (1 - all / seconds) }'
+}
+bug() {
+    echo "demo: $*; this is a bug" >&2
+    exit 1
 }
 
 rm -rf "$data"
 mkdir -p "$data"
-job=$data/train.stoker
-sed "s#demo-data/#$data/#; /^#/d" examples/train.stoker > "$job"
+job=$data/cifar.stoker
+sed "s#demo-data/#$data/#; /^#/d" examples/cifar.stoker > "$job"
+sed '/shuffle/d' "$job" > "$data/naive.stoker"
 
-title "1. Sample data: 20,000 made-up tf.train.Examples in 8 files"
-show "$stoker" run --quiet --plugin "$build/examples/op_blobs.so" \
-    -e "blobs(20000) | write_tfrecord(\"$data/blobs-%05d.tfrecord\", shards=8)"
-show "$stoker" inspect "$data/blobs-00000.tfrecord"
+title "1. A data set like CIFAR-10: $pictures made-up photographs in 10 classes, PNG in 10 TFRecord files"
+show "$stoker" run --quiet --plugin "$build/examples/op_pictures.so" \
+    -e "pictures($pictures) | encode_png(image) | write_tfrecord(\"$data/cifar-%05d.tfrecord\", shards=10)"
+show "$stoker" inspect "$data/cifar-00000.tfrecord"
 
-title "2. The job, and the plan that is made of it"
+title "2. The naive order: one file after another, one thread, a batch is made when the trainer asks for it"
+echo "A training step of $step for each batch of 512 stands for the GPU."
+measure "$data/naive.json" "$stoker" run "$data/naive.stoker" --threads 1 --on-demand --step-time "$step"
+
+title "3. The same job as a pipeline: shuffled over all files, all cores, batches made ahead"
 show cat "$job"
 echo
 show "$stoker" plan "$job"
+echo
+measure "$data/pipeline.json" "$stoker" run "$job" --step-time "$step" --trace "$data/demo.pftrace"
 
-title "3. Run it for a trainer whose steps take 2 ms, and record the run"
-show "$stoker" run "$job" --step-time 2ms --trace "$data/demo.pftrace"
+title "4. What the GPU saw"
+printf '  %-14s %12s %12s %12s\n' '' 'wait/epoch' 'whole run' 'GPU busy'
+row "naive order" "$data/naive.json"
+row "the pipeline" "$data/pipeline.json"
 
-title "4. One thread or two: the same bytes"
-one=$("$stoker" run "$job" --quiet --digest --threads 1)
-two=$("$stoker" run "$job" --quiet --digest --threads 2)
-printf '$ %s\n%s\n' "$stoker run $job --quiet --digest --threads 1" "$one"
-printf '$ %s\n%s\n' "$stoker run $job --quiet --digest --threads 2" "$two"
-if [ "$one" != "$two" ]; then
-    echo "demo: the digests differ; this is a bug" >&2
-    exit 1
-fi
-
-title "5. Interrupt it in the middle, go on from the checkpoint"
-sed '$a| print' "$job" > "$data/print.stoker"
-"$stoker" run "$data/print.stoker" --quiet > "$data/whole.jsonl"
-echo "\$ $stoker run $data/print.stoker --checkpoint $data/run.ck --step-time 2ms    # then Ctrl-C"
-"$stoker" run "$data/print.stoker" --quiet --checkpoint "$data/run.ck" --step-time 2ms > "$data/first.jsonl" &
+title "5. One thread or two, interrupted or not: the same bytes"
+one=$(show "$stoker" run "$job" --quiet --digest --threads 1)
+two=$(show "$stoker" run "$job" --quiet --digest --threads 2)
+printf '%s\n%s\n' "$one" "$two"
+[ "${one##*digest }" = "${two##*digest }" ] || bug "the digests differ"
+echo "\$ $stoker run $job --quiet --digest --checkpoint $data/run.ck --step-time $step    # then Ctrl-C"
+"$stoker" run "$job" --quiet --digest --checkpoint "$data/run.ck" --checkpoint-every 10 --step-time "$step" &
 pid=$!
-while [ ! -s "$data/first.jsonl" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
-sleep 0.4
+while [ ! -s "$data/run.ck" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 kill -INT "$pid" 2>/dev/null || true
 wait "$pid" || true
-echo "\$ $stoker run $data/print.stoker --resume $data/run.ck"
-"$stoker" run "$data/print.stoker" --quiet --resume "$data/run.ck" > "$data/rest.jsonl"
-first=$(wc -l < "$data/first.jsonl") rest=$(wc -l < "$data/rest.jsonl") whole=$(wc -l < "$data/whole.jsonl")
-if ! cat "$data/first.jsonl" "$data/rest.jsonl" | cmp -s - "$data/whole.jsonl"; then
-    echo "demo: $first samples and the $rest after the interrupt are not the $whole of a whole run; this is a bug" >&2
-    exit 1
-fi
-echo "$first samples before the interrupt and $rest after it: byte for byte the $whole of a whole run"
-rm -f "$data"/*.jsonl "$data/print.stoker"
+batches=$(sed -n 's/^batches //p' "$data/run.ck")
+rest=$(show "$stoker" run "$job" --quiet --digest --resume "$data/run.ck")
+printf '%s\n' "$rest"
+[ "${one##*digest }" = "${rest##*digest }" ] || bug "after an interrupt the digest is another one"
+echo "Stopped after batch $batches, gone on from there: the digest is that of the whole run."
+
+title "6. Augment anew in every epoch, or once and store it?"
+show "$stoker" compare-lazy "$job" --limit 20000 --rounds 1 --step-time "$step" --disk "$data"
 
 title "What you saw"
 cat <<END
-  - A shuffled, parsed, batched job over 8 files, planned before any data was read.
-  - Its output depends on data and seed alone: not on threads, not on an interrupt.
-  - "consumer waited" in part 3 tells whether the input keeps up with the trainer.
+  - The same work, in the same program: what differs is who waits for whom.
+  - Output that depends on data and seed alone: not on threads, not on an interrupt.
+  - Whether to store augmented samples, answered by a measurement.
 To see where the time went, open https://ui.perfetto.dev in a browser and drop this file on it
 (nothing is uploaded):
   $data/demo.pftrace

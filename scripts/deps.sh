@@ -17,6 +17,11 @@ need_command python3 python3
 need_command nm binutils
 need_library zlib zlib1g-dev
 need_library libxxhash libxxhash-dev
+need_library libdeflate libdeflate-dev
+need_library libjpeg libjpeg62-turbo-dev
+need_library libpng libpng-dev
+need_library libwebp libwebp-dev
+[ -e /usr/include/gif_lib.h ] || missing+=(libgif-dev)
 need_library cmocka libcmocka-dev
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
 for wish in "$@"; do

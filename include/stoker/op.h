@@ -200,6 +200,7 @@ typedef struct stk_open_info {
     const char *cache_dir; /* for indexes; NULL: keep none */
     int64_t memory_bytes;  /* the whole budget */
     uint64_t seed;
+    bool exact;            /* nothing may be approximated */
 } stk_open_info;
 
 /* Functions of the engine. Use the stk_... wrappers below. */
@@ -239,7 +240,8 @@ typedef enum stk_role {
     STK_ROLE_ORDER,  /* says which sample comes when; built-in only */
     STK_ROLE_BATCH,  /* built-in only, like all that follow */
     STK_ROLE_CACHE,
-    STK_ROLE_PREFETCH
+    STK_ROLE_PREFETCH,
+    STK_ROLE_ROWS    /* works on the rows of finished batches; comes after `batch` */
 } stk_role;
 
 enum {
@@ -301,6 +303,10 @@ typedef struct stk_op {
 
     /* Built-in order ops only, else NULL. */
     const struct stk__order *order;
+    /* Built-in ops that can run as one with their neighbours, else NULL. */
+    const struct stk__fuse *fuse;
+    /* STK_ROLE_ROWS: changes the columns of a finished batch in place. `at` has the batch's number, for random numbers. */
+    stk_status (*process_rows)(const stk_call *call, const stk_batch *batch, const stk_sample *at, stk_error *err);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);
@@ -330,8 +336,8 @@ static inline void *stk_bytes_block(const stk_call *call, int id, size_t size, s
     return call->host->bytes_block(call, id, size, err);
 }
 
-/* Sets a scalar STK_BYTES value to a view. `in_block`: data lies in a block of stk_bytes_block of the same field; else it
-   must live as long as scratch does and is copied where needed. */
+/* Sets a scalar STK_BYTES value to a view. `in_block`: data lies in a block of stk_bytes_block of the same field, or of
+   another one when the slots of both have rows; else it must live as long as scratch does and is copied where needed. */
 static inline void stk_set_bytes(const stk_call *call, stk_sample *sample, int id, const void *data, int64_t size, bool in_block)
 {
     call->host->set_bytes(call, sample, id, data, size, in_block);

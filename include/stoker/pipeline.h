@@ -62,7 +62,23 @@ typedef struct stk_config {
     void *progress_arg;
     stk_status (*print)(void *arg, const char *text, size_t size, stk_error *err); /* takes what `print` prints; may be NULL */
     void *print_arg;
+    bool on_demand;               /* make a batch only when next asks for it, as loops without prefetch do; for comparison */
 } stk_config;
+
+/* ---- the text of a pipeline, op by op, for programs that change it ---- */
+
+typedef struct stk_text_op {
+    const stk_op *op;  /* role, flags and the rest; NULL: the registry has no such op */
+    size_t begin, end; /* bytes of the text, from the name to behind the closing parenthesis */
+} stk_text_op;
+
+/*
+ * The ops of a text, in order. It is read, not planned: STK_INVALID with line and column tells what cannot be read, while
+ * options, fields and the order of ops are checked at open. Free with stk_text_ops_free. Since 0.1.
+ */
+STK_API stk_status stk_text_ops(const char *text, const stk_registry *registry, stk_text_op **out, size_t *out_count,
+                                stk_error *err);
+STK_API void stk_text_ops_free(stk_text_op *ops);
 
 /* ---- pipelines ---- */
 

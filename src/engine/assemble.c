@@ -161,6 +161,7 @@ static stk_status emit(stk_pipeline *p, int64_t next_ticket, bool *out_end, stk_
     }
     STK_TRY(stk__slab_finish(p, slab, err));
     slab->batch.index = p->place.batches++;
+    STK_TRY(stk__worker_rows(p->assembler, &slab->batch, err));
     p->place.samples += slab->batch.rows;
     p->place.ticket = next_ticket;
     slab->after = p->place;
@@ -278,6 +279,7 @@ void stk__assemble_locked(stk_pipeline *p, stk__worker *w)
     const bool over = !part;
     const int64_t next_ticket = p->next_ticket; /* others may still be reading on when `part` ends the run */
     p->assembling = true;
+    p->assembler = w;
     pthread_mutex_unlock(&p->lock);
     const int64_t start = w->track ? stk__now_ns() : 0;
     stk_status status = part ? assemble_part(p, part, &end, &error) : STK_OK;

@@ -57,6 +57,8 @@ static int batches_ahead(const stk_pipeline *p)
  */
 int stk__ahead_locked(const stk_pipeline *p)
 {
+    if (p->plan.config.on_demand)
+        return p->asked ? 1 : 0;
     if (p->ahead_fixed || !p->slab_known)
         return p->ahead;
     const int64_t small = AHEAD_BYTES / ((int64_t)p->slab_bytes + 1);
@@ -226,7 +228,7 @@ static stk__slab *slab_with_rows_locked(const stk_pipeline *p)
 }
 
 /* Merges the finished parts; by the worker that finished the last of them, without the lock. */
-static void finish_slab(stk_pipeline *p, stk__slab *slab, stk__part *parts)
+static void finish_slab(stk_pipeline *p, stk__worker *w, stk__slab *slab, stk__part *parts)
 {
     stk_error error;
     stk_error_clear(&error);
@@ -235,6 +237,8 @@ static void finish_slab(stk_pipeline *p, stk__slab *slab, stk__part *parts)
         status = stk__slab_append(p, slab, part, 0, part->rows, &error);
     if (status == STK_OK)
         status = stk__slab_finish(p, slab, &error);
+    if (status == STK_OK)
+        status = stk__worker_rows(w, &slab->batch, &error);
     if (status != STK_OK && slab->error_row < 0) {
         slab->error_row = 0;
         slab->error = stk__alloc(sizeof error);
@@ -278,7 +282,7 @@ static void direct_done_locked(stk_pipeline *p, stk__worker *w, stk__slab *slab,
     if (slab->error_row < 0) {
         pthread_mutex_unlock(&p->lock);
         const int64_t start = w->track ? stk__now_ns() : 0;
-        finish_slab(p, slab, parts);
+        finish_slab(p, w, slab, parts);
         if (w->track) /* shown with the units that made it */
             stk__worker_trace_add(w, stk__slot_batch(p), start, stk__now_ns());
         pthread_mutex_lock(&p->lock);
@@ -380,6 +384,8 @@ static void feed_part_locked(stk_pipeline *p, stk__worker *w, stk__part *part, i
 static bool may_start_part_locked(const stk_pipeline *p)
 {
     if (p->failed || p->supply_ended || p->feeding || p->next_ticket >= p->total_tickets)
+        return false;
+    if (p->plan.config.on_demand && !p->asked)
         return false;
     const int limit = STK_MIN(p->threads + 2, (int)STK_COUNT(p->queue));
     if (p->queue_count >= limit)
@@ -621,7 +627,10 @@ static void note_interval_locked(stk_pipeline *p, int64_t now)
 
 static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
 {
-    bool nap = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS;
+    bool nap = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS && !p->plan.config.on_demand;
+    p->asked = true;
+    if (p->plan.config.on_demand)
+        wake_one_locked(p);
     for (;;) {
         if (atomic_load(&p->cancelled))
             return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
@@ -699,6 +708,7 @@ stk_status stk_pipeline_next(stk_pipeline *p, const stk_batch **out, stk_error *
     const int64_t start = stk__now_ns();
     stk_status status = wait_front_locked(p, err);
     const int64_t end = stk__now_ns();
+    p->asked = false;
     if (status == STK_OK)
         status = take_front_locked(p, &slab, err);
     note_interval_locked(p, end);

@@ -64,6 +64,20 @@ typedef struct stk__order {
     void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);
 } stk__order;
 
+/*
+ * Neighbours that hand one field on can run as one, so that a sample goes through all of them while it is in the cache, and
+ * the first can look at what the others will want of it. A group has one such table. Whether they run as one changes no random
+ * number; what else it may change, `approximates` says.
+ */
+typedef struct stk__fuse {
+    /* Whether `next` can run behind these ops, which are in order. Every group starts with an op that has a worker_open. */
+    bool (*joins)(const void *const *states, size_t count, const void *next);
+    /* All of them for one sample: the fields that the first reads are there, the field that the last writes is to be made. */
+    stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, stk_error *err);
+    /* What comes out other than from the ops one by one, for the plan; NULL: nothing. */
+    const char *(*approximates)(const void *const *states, size_t count, bool exact);
+} stk__fuse;
+
 /* States that the engine reads itself. */
 typedef struct stk__batch_state {
     int64_t size;

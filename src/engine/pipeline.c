@@ -21,7 +21,8 @@ static void default_limits(stk_pipeline *p)
                                            : STK_MIN(quarter, 1024 * MIB);
     p->open_info = (stk_open_info){.threads = p->threads, .rank = config->world > 0 ? config->rank : 0,
                                    .world = config->world > 0 ? config->world : 1, .cache_dir = config->cache_dir,
-                                   .memory_bytes = p->budget.limit, .seed = config->seed};
+                                   .memory_bytes = p->budget.limit, .seed = config->seed,
+                                   .exact = config->no_approximate};
 }
 
 static stk_status measure_columns(stk_pipeline *p, stk_error *err)
@@ -77,7 +78,7 @@ static const char *slot_name(const stk_pipeline *p, int slot)
 {
     if (slot == stk__slot_cache(p))
         return "cache";
-    return slot == stk__slot_batch(p) ? "batch" : p->plan.segment[slot]->op->name;
+    return slot == stk__slot_batch(p) ? "batch" : stk__step_label(p->plan.segment[slot]);
 }
 
 static void name_slices(stk_pipeline *p)
@@ -158,6 +159,8 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
     p->direct = !p->plan.stream && !p->plan.may_drop;
+    for (int i = 0; i < p->plan.segment_count; i++)
+        p->has_rows_ops = p->has_rows_ops || p->plan.segment[i]->op->role == STK_ROLE_ROWS;
     p->chunks = stk__chunk_pool_new(&p->budget);
     if (!p->chunks)
         return stk__nomem(64, err);
@@ -325,11 +328,15 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
 bool stk_pipeline_op_stats(const stk_pipeline *p, size_t i, const char **out_name, int64_t *out_busy_ns,
                            int64_t *out_samples)
 {
-    int slot = (int)i;
-    if (!p->cache && slot >= stk__slot_cache(p))
-        slot++; /* no cache, no row for it */
-    if (i >= (size_t)stk__slot_count(p) || slot >= stk__slot_count(p))
-        return false;
+    int slot = 0;
+    for (size_t left = i;; slot++) {
+        if (slot >= stk__slot_count(p))
+            return false;
+        /* What runs in the group of another step, and a cache that is not there, have no row. */
+        const bool hidden = slot == stk__slot_cache(p) ? !p->cache : slot < stk__slot_cache(p) && p->plan.segment[slot]->absorbed;
+        if (!hidden && left-- == 0)
+            break;
+    }
     *out_name = slot_name(p, slot);
     *out_busy_ns = *out_samples = 0;
     for (int w = 0; w < p->threads; w++) {

@@ -45,6 +45,13 @@ static stk_status make_step(stk__plan *plan, int i, stk_error *err)
     }
     *step = (stk__step){.op = op, .number = i, .line = text->line, .column = text->column, .args = text->args,
                         .arg_count = text->arg_count};
+    /* An op that draws without saying so gets a number of its own too. */
+    step->draws = 0x10000 + i;
+    if (op->flags & STK_OP_RANDOM) {
+        step->draws = 0;
+        for (int k = 0; k < i; k++)
+            step->draws += (plan->steps[k].op->flags & STK_OP_RANDOM) != 0;
+    }
     plan->step_count = i + 1;
     return at_step(step, stk__options_bind(step, err), err);
 }
@@ -55,6 +62,7 @@ typedef struct walk {
     bool after_drop;  /* a sample op that may drop came before */
     bool after_relay; /* an order op that counts data came before */
     bool after_sample_op;
+    const stk__step *after_rows; /* an op that works on finished batches came before */
 } walk;
 
 static stk_status add_chain(stk__plan *plan, stk__step *step, stk_error *err)
@@ -106,6 +114,8 @@ static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_err
 
 static stk_status place_sample(stk__plan *plan, stk__step *step, walk *w, stk_error *err)
 {
+    if (w->after_rows)
+        return stk_error_set(err, STK_INVALID, "works on single samples: put it before %s", w->after_rows->op->name);
     if (w->after_batch) {
         if (!(step->op->flags & STK_OP_ELEMENTWISE))
             return stk_error_set(err, STK_INVALID, "works on single samples: put it before batch");
@@ -141,12 +151,20 @@ static stk_status place_step(stk__plan *plan, stk__step *step, walk *w, stk_erro
         w->after_batch = true;
         return place_single(&plan->batch, step, err);
     case STK_ROLE_CACHE:
+        if (w->after_rows)
+            return stk_error_set(err, STK_INVALID, "stores single samples: put it before %s", w->after_rows->op->name);
         if (w->after_batch)
             stk__plan_note(plan, "exact", "cache stores single samples, before batch");
         plan->cache_at = plan->segment_count;
         return place_single(&plan->cache, step, err);
     case STK_ROLE_PREFETCH:
         return place_single(&plan->prefetch, step, err);
+    case STK_ROLE_ROWS:
+        if (!w->after_batch)
+            return stk_error_set(err, STK_INVALID, "mixes the samples of a batch: put it after batch");
+        w->after_rows = step;
+        plan->segment[plan->segment_count++] = step;
+        return STK_OK;
     case STK_ROLE_SINK:
         if (step->number != plan->step_count - 1)
             return stk_error_set(err, STK_INVALID, "is a sink: it can only come last");
@@ -299,6 +317,7 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
     STK_TRY(check_padding(plan, err));
     if (plan->cache)
         STK_TRY(choose_cache_vars(plan, err));
+    STK_TRY(stk__plan_fuse(plan, err));
     take_fingerprints(plan);
     return STK_OK;
 }
@@ -409,6 +428,8 @@ void stk__plan_clear(stk__plan *plan)
         stk__options_clear(step);
         stk__free(step->reads);
         stk__free(step->writes);
+        stk__free(step->group);
+        stk__free(step->label);
     }
     for (int i = 0; i < plan->var_count; i++)
         stk__free(plan->vars[i].name);

@@ -27,6 +27,7 @@ typedef struct stk__step {
     void *state;
     void *memory; /* lists that options point to; a chain of blocks */
     int number;   /* in the text, from 0 */
+    int draws;    /* its number among the ops that draw random numbers, which others, a cache say, do not change */
     int line, column;
     const stk_named_arg *args;
     size_t arg_count;
@@ -37,6 +38,10 @@ typedef struct stk__step {
     bool unused; /* nothing needs what it makes */
     bool opened;
     stk_call call; /* for calls outside of workers */
+    int *group;    /* the steps of the segment that run as one in place of this one, which is the last; NULL: itself alone */
+    int group_count;
+    bool absorbed; /* runs in the group of a later step */
+    char *label;   /* the names of the group */
 } stk__step;
 
 /* One version of a field: what one op wrote under one name. */
@@ -125,6 +130,10 @@ void stk__schema_field(const stk_plan *plan, int i, stk_field *out);
 stk_status stk__plan_schema(stk__plan *plan, stk_error *err);
 /* Marks what is needed, assigns columns. */
 void stk__plan_liveness(stk__plan *plan);
+/* Finds ops that run as one. */
+stk_status stk__plan_fuse(stk__plan *plan, stk_error *err);
+/* The name under which a step of the segment is timed. */
+const char *stk__step_label(const stk__step *step);
 /* The one host table (host.c). */
 extern const stk_host stk__host;
 

@@ -99,6 +99,8 @@ typedef struct stk__worker_call {
     int step; /* in the segment */
     uint32_t key[2];
     bool opened;
+    const stk_call **group; /* what runs as one, or NULL */
+    size_t group_count;
 } stk__worker_call;
 
 /* One sample of the tile. */
@@ -169,6 +171,7 @@ struct stk_pipeline {
     stk__track *consumer_track;
     struct stk__cache *cache;
     struct stk__feeder *feeder; /* streams only */
+    bool has_rows_ops;          /* ops that work on finished batches */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, watch;
@@ -190,6 +193,7 @@ struct stk_pipeline {
     bool stopping, failed, supply_ended, ended;
     int waiting;         /* workers */
     bool consumer_waits; /* and wants to be woken */
+    bool asked;          /* on demand: next wants a batch */
     int64_t interval_ns, last_batch_ns; /* from one batch taken to the next */
     int64_t counted_ns; /* when counters were last traced */
     bool started;
@@ -200,6 +204,7 @@ struct stk_pipeline {
     int64_t next_ticket;
     bool feeding;    /* a worker is pulling from the feeder */
     bool assembling; /* a worker is assembling; it alone touches `filling`, `place` and `last_epoch_behind_batch` */
+    stk__worker *assembler; /* that worker */
     stk__slab *filling;
     stk__place place;
     int64_t left_out; /* rows in a row that filters and bad records took */
@@ -259,6 +264,8 @@ size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab);
 /* worker.c: runs the part through the segment. Samples' index and epoch are set by the callback for each row. */
 typedef void (*stk__row_position)(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out);
 void stk__worker_run(stk__worker *worker, stk__part *part, stk__row_position position);
+/* Takes a finished batch through the ops that work on its rows. */
+stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, stk_error *err);
 /* Puts units into the trace that were held back to be shown together. */
 void stk__worker_trace(stk__worker *worker);
 /* Adds time to them. */

@@ -179,7 +179,8 @@ stk_status stk__plan_schema(stk__plan *plan, stk_error *err)
     /* Ops that touch no field are asked too: they look at their options before any data is read. */
     for (int i = 0; i < plan->step_count; i++) {
         const stk_role role = plan->steps[i].op->role;
-        if (role != STK_ROLE_SOURCE && role != STK_ROLE_SAMPLE && role != STK_ROLE_SINK)
+        if (role != STK_ROLE_SOURCE && role != STK_ROLE_SAMPLE && role != STK_ROLE_SINK &&
+            role != STK_ROLE_ROWS)
             STK_TRY(run_schema(plan, &plan->steps[i], -1, err));
     }
     for (int i = 0; i < plan->segment_count; i++)

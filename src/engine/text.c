@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <stoker/pipeline.h>
+
 #include "base/mem.h"
 #include "engine/lex.h"
 
@@ -43,9 +45,10 @@ typedef struct token {
 } token;
 
 typedef struct parser {
-    const char *p, *end;
-    int line, column; /* of p */
-    token tok;        /* the token that comes next */
+    const char *begin, *p, *end;
+    int line, column;      /* of p */
+    token tok;             /* the token that comes next */
+    const char *token_end; /* where the one before it ends */
     chunk *memory;
     size_t arg_total;
     /* Arguments of lists and calls that are not closed yet; copied out when they are. */
@@ -216,6 +219,7 @@ static stk_status scan_name(parser *p)
 /* Replaces p->tok by the token after it. */
 static stk_status scan(parser *p)
 {
+    p->token_end = p->p;
     skip_space(p);
     p->tok = (token){.kind = TOKEN_END, .line = p->line, .column = p->column, .start = p->p};
     if (p->p == p->end)
@@ -472,11 +476,13 @@ static stk_status parse_op(parser *p)
         return fail_at(p, p->tok.line, p->tok.column);
     }
     stk__op_text op = {.name = p->tok.text, .line = p->tok.line, .column = p->tok.column};
+    op.begin = (size_t)(p->tok.start - p->begin);
     STK_TRY(scan(p));
     if (at(p, '(')) {
         STK_TRY(scan(p));
         STK_TRY(parse_args(p, 0, false, &op.args, &op.arg_count));
     }
+    op.end = (size_t)(p->token_end - p->begin);
     if (!stk__grow((void **)&p->ops, &p->op_capacity, p->op_count + 1, sizeof *p->ops))
         return stk__nomem((p->op_count + 1) * sizeof *p->ops, p->err);
     p->ops[p->op_count++] = op;
@@ -498,7 +504,7 @@ static stk_status parse_ops(parser *p)
 
 stk_status stk__pipeline_parse(const char *text, size_t size, stk__pipeline_text *out, stk_error *err)
 {
-    parser p = {.p = text, .end = text + size, .line = 1, .column = 1, .err = err};
+    parser p = {.begin = text, .p = text, .end = text + size, .line = 1, .column = 1, .err = err};
     stk_status status = parse_ops(&p);
     const stk__op_text *ops = NULL;
     if (status == STK_OK) {
@@ -520,6 +526,33 @@ void stk__pipeline_text_clear(stk__pipeline_text *p)
 {
     chunks_free(p->memory);
     *p = (stk__pipeline_text){0};
+}
+
+/* ---- for programs that change the text ---- */
+
+stk_status stk_text_ops(const char *text, const stk_registry *registry, stk_text_op **out, size_t *out_count,
+                        stk_error *err)
+{
+    stk_error_clear(err);
+    stk__pipeline_text parsed;
+    STK_TRY(stk__pipeline_parse(text, strlen(text), &parsed, err));
+    const size_t count = parsed.op_count;
+    stk_text_op *ops = stk__calloc(count, sizeof *ops);
+    for (size_t i = 0; ops && i < count; i++) {
+        const stk__op_text *op = &parsed.ops[i];
+        ops[i] = (stk_text_op){.op = stk_registry_find(registry, op->name), .begin = op->begin, .end = op->end};
+    }
+    stk__pipeline_text_clear(&parsed);
+    if (!ops)
+        return stk__nomem(count * sizeof *ops, err);
+    *out = ops;
+    *out_count = count;
+    return STK_OK;
+}
+
+void stk_text_ops_free(stk_text_op *ops)
+{
+    stk__free(ops);
 }
 
 /* ---- printing ---- */

@@ -9,6 +9,7 @@
 typedef struct stk__op_text {
     const char *name;
     int line, column;
+    size_t begin, end; /* bytes of the text: from the name to behind the closing parenthesis */
     const stk_named_arg *args;
     size_t arg_count;
 } stk__op_text;

@@ -21,13 +21,29 @@ static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
         wc->call = (stk_call){.host = &stk__host, .state = step->state, .impl = p, .slots = w->slots};
         wc->worker = w;
         wc->step = i;
-        const uint64_t key = stk__mix(p->plan.config.seed, (uint64_t)step->number + 1);
+        const uint64_t key = stk__mix(p->plan.config.seed, (uint64_t)step->draws + 1);
         wc->key[0] = (uint32_t)key;
         wc->key[1] = (uint32_t)(key >> 32);
         if (step->unused || !step->op->worker_open)
             continue;
         STK_TRY(step->op->worker_open(&wc->call, &wc->call.worker, err));
         wc->opened = true;
+    }
+    return STK_OK;
+}
+
+static stk_status open_groups(const stk_pipeline *p, stk__worker *w, stk_error *err)
+{
+    for (int i = 0; i < p->plan.segment_count; i++) {
+        const stk__step *step = p->plan.segment[i];
+        stk__worker_call *wc = &w->calls[i];
+        if (!step->group)
+            continue;
+        wc->group = stk__calloc((size_t)step->group_count, sizeof *wc->group);
+        if (!wc->group)
+            return stk__nomem((size_t)step->group_count * sizeof *wc->group, err);
+        for (int k = 0; k < step->group_count; k++)
+            wc->group[wc->group_count++] = &w->calls[step->group[k]].call;
     }
     return STK_OK;
 }
@@ -63,7 +79,8 @@ stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_err
             w->tile[i].sample.values[id].elements = var->elements;
         }
     }
-    return open_calls(p, w, err);
+    STK_TRY(open_calls(p, w, err));
+    return open_groups(p, w, err);
 }
 
 void stk__worker_close(stk_pipeline *p, stk__worker *w)
@@ -72,6 +89,7 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
         const stk_op *op = p->plan.segment[i]->op;
         if (w->calls[i].opened && op->worker_close)
             op->worker_close(&w->calls[i].call);
+        stk__free(w->calls[i].group);
     }
     stk__arena_release(&w->scratch, p->chunks);
     stk__buffer_clear(&w->cache_buffer, &p->budget);
@@ -136,14 +154,15 @@ static void run_step(stk__worker *w, int step, int n, stk_error *error)
 {
     stk_pipeline *p = w->pipeline;
     const stk_op *op = p->plan.segment[step]->op;
-    const stk_call *call = &w->calls[step].call;
+    const stk__worker_call *wc = &w->calls[step];
     int done = 0;
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
         if (!ts->alive || (ts->cached && step < p->plan.cache_at))
             continue;
         error->status = STK_OK;
-        const stk_status status = op->process(call, &ts->sample, error);
+        const stk_status status = wc->group ? op->fuse->process(wc->group, wc->group_count, &ts->sample, error)
+                                            : op->process(&wc->call, &ts->sample, error);
         done++;
         if (STK_LIKELY(status == STK_OK))
             continue;
@@ -351,7 +370,7 @@ static int64_t run_tile(stk__worker *w, int n, int64_t now)
             charge_time(w, stk__slot_cache(p), &now);
         }
         const stk__step *s = step < steps ? p->plan.segment[step] : NULL;
-        if (!s || s->unused || (step > 0 && !s->op->process))
+        if (!s || s->unused || s->absorbed || (step > 0 && !s->op->process))
             continue;
         stall_mark(w, step, now);
         if (step == 0)
@@ -471,4 +490,24 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
     if (w->track && part->rows > 0)
         trace_unit(w, start, now);
     w->part = NULL;
+}
+
+stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, stk_error *err)
+{
+    const stk_pipeline *p = w->pipeline;
+    /* The number in the whole run, so that every round of a repeat draws anew. */
+    const stk_sample at = {.index = batch->index, .epoch = batch->epoch, .origin = {NULL, -1, -1, -1}};
+    for (int i = 0; p->has_rows_ops && i < p->plan.segment_count; i++) {
+        const stk_op *op = p->plan.segment[i]->op;
+        if (op->role != STK_ROLE_ROWS)
+            continue;
+        const int64_t start = stk__now_ns();
+        const stk_status status = op->process_rows(&w->calls[i].call, batch, &at, err);
+        if (status != STK_OK && !err->op[0])
+            snprintf(err->op, sizeof err->op, "%s", op->name);
+        STK_TRY(status);
+        atomic_fetch_add_explicit(&w->busy_ns[i], stk__now_ns() - start, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->samples[i], batch->rows, memory_order_relaxed);
+    }
+    return STK_OK;
 }

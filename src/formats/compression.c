@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "formats/record_index.h"
+#include "formats/tar.h"
 #include "formats/tfrecord.h"
 #include "formats/zlib_memory.h"
 
@@ -41,6 +42,8 @@ stk__compression stk__record_sniff(const uint8_t *data, size_t size, bool whole,
     uint64_t length;
     if (framing == STK__FRAMING_TFRECORD && size >= STK__TFRECORD_HEADER &&
         stk__tfrecord_header(data, &length, NULL) == STK_OK)
+        return STK__PLAIN;
+    if (framing == STK__FRAMING_TAR && size >= STK__TAR_BLOCK && stk__tar_is_header(data))
         return STK__PLAIN;
     if (data[0] == 0x1f && data[1] == 0x8b)
         return STK__GZIP;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/record_index.h"
+#include "formats/tar.h"
 
 #include "base/banned.h"
 
@@ -201,7 +202,8 @@ static bool index_path(const char *cache_dir, const char *path, stk__text *out)
 static int64_t largest_index(const stk__record_index *index)
 {
     const stk__extents_frame frame = stk__record_frame(index->framing);
-    const int64_t records = index->id.size_bytes / frame.between + 1;
+    const int64_t least = STK_MAX(frame.between, index->framing == STK__FRAMING_TAR ? (int64_t)STK__TAR_BLOCK : 1);
+    const int64_t records = index->id.size_bytes / least + 1;
     const int64_t damage = STK__DAMAGE_MAX * (int64_t)sizeof(index_damage);
     return (int64_t)sizeof(index_header) + (int64_t)sizeof(stk__extents_block) + 17 * records + damage;
 }

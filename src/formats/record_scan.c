@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "formats/record_index.h"
+#include "formats/tar.h"
 #include "formats/tfrecord.h"
 #include "kernels/crc32c.h"
 
@@ -40,6 +42,8 @@ stk__extents_frame stk__record_frame(stk__framing framing)
 {
     if (framing == STK__FRAMING_LINES)
         return (stk__extents_frame){.between = 1};
+    if (framing == STK__FRAMING_TAR)
+        return (stk__extents_frame){0};
     return (stk__extents_frame){STK__TFRECORD_HEADER, FRAME, STK__TFRECORD_FOOTER};
 }
 
@@ -85,7 +89,7 @@ static stk_status look(scan *s, int64_t offset, size_t need, bool alone, const u
 {
     if (offset < s->block_at || offset + (int64_t)need > s->block_at + (int64_t)s->block_size) {
         const int64_t left = s->size - offset;
-        const size_t want = alone ? need : s->next_size;
+        const size_t want = alone ? need : STK_MAX(need, s->next_size);
         STK_TRY(read_block(s, offset, (size_t)STK_MIN((int64_t)want, left), err));
         if (!alone)
             s->next_size = STK_MIN(2 * s->next_size, (size_t)BLOCK_MAX);
@@ -180,13 +184,34 @@ static stk_status find_record(scan *s, int64_t offset, int64_t *out, stk_error *
     return STK_OK;
 }
 
+/* Tar: the next block from `offset` on that is a sound header; the file's size when there is none. */
+static stk_status find_tar_header(scan *s, int64_t offset, int64_t *out, stk_error *err)
+{
+    s->next_size = BLOCK_MAX;
+    while (s->size - offset >= STK__TAR_BLOCK) {
+        const uint8_t *p;
+        size_t n;
+        STK_TRY(look(s, offset, STK__TAR_BLOCK, false, &p, &n, err));
+        for (; n >= STK__TAR_BLOCK; n -= STK__TAR_BLOCK, p += STK__TAR_BLOCK, offset += STK__TAR_BLOCK) {
+            if (stk__tar_is_header(p)) {
+                *out = offset;
+                return STK_OK;
+            }
+        }
+    }
+    *out = s->size;
+    return STK_OK;
+}
+
 static stk_status skip_damage(scan *s, int64_t *offset, const char *message, stk_error *err)
 {
     int64_t next = s->size;
-    if (s->index->damage_count + 1 < STK__DAMAGE_MAX)
-        STK_TRY(find_record(s, *offset + 1, &next, err));
-    else
+    if (s->index->damage_count + 1 >= STK__DAMAGE_MAX)
         message = "the file is damaged in too many places; the rest of it is given up";
+    else if (s->index->framing == STK__FRAMING_TAR)
+        STK_TRY(find_tar_header(s, *offset + STK__TAR_BLOCK, &next, err));
+    else
+        STK_TRY(find_record(s, *offset + 1, &next, err));
     STK_TRY(add_damage(s, *offset, next - *offset, message, err));
     *offset = next;
     return STK_OK;
@@ -291,6 +316,180 @@ static stk_status scan_lines(scan *s, stk_error *err)
     return start < s->size ? add_record(s, start, s->size - start, err) : STK_OK;
 }
 
+/* ---- tar ---- */
+
+/* The sample whose members are being walked over. */
+typedef struct tar_sample {
+    int64_t start, end;
+    stk__text key;
+    bool open;
+} tar_sample;
+
+/* Headers of the member at `offset`. A file that ends inside them is bad. */
+static stk_status look_head(scan *s, int64_t offset, bool alone, stk__tar_member *m, stk__tar_found *out,
+                            char why[STK__TAR_WHY], stk_error *err)
+{
+    const int64_t left = s->size - offset;
+    size_t need = STK__TAR_BLOCK;
+    do {
+        if ((int64_t)need > left) {
+            snprintf(why, STK__TAR_WHY, "file ends inside a header: %lld bytes are left, wanted %zu", (long long)left,
+                     need);
+            *out = STK__TAR_BAD;
+            return STK_OK;
+        }
+        const uint8_t *p;
+        size_t n;
+        STK_TRY(look(s, offset, need, alone, &p, &n, err));
+        *out = stk__tar_head(p, n, m, &need, why);
+    } while (*out == STK__TAR_MORE);
+    return STK_OK;
+}
+
+static stk_status end_sample(scan *s, tar_sample *sample, stk_error *err)
+{
+    if (!sample->open)
+        return STK_OK;
+    sample->open = false;
+    return add_record(s, sample->start, sample->end - sample->start, err);
+}
+
+/* A file of a sample, from `offset` to `end`: of the one at hand, or of the next one. */
+static stk_status add_member(scan *s, tar_sample *sample, const stk__tar_member *m, int64_t offset, int64_t end,
+                             stk_error *err)
+{
+    if (sample->open && (size_t)m->key.size == sample->key.length &&
+        memcmp(m->key.data, sample->key.data, sample->key.length) == 0) {
+        sample->end = end;
+        return STK_OK;
+    }
+    STK_TRY(end_sample(s, sample, err));
+    stk__text_reset(&sample->key);
+    stk__text_write(&sample->key, m->key.data, (size_t)m->key.size);
+    if (sample->key.failed)
+        return stk__nomem((size_t)m->key.size, err);
+    sample->open = true;
+    sample->start = offset;
+    sample->end = end;
+    return STK_OK;
+}
+
+/* The last bytes of the file, too few for a header: nothing is lost when they are zeros. */
+static stk_status is_filling(scan *s, int64_t offset, bool *out, stk_error *err)
+{
+    static const uint8_t zeros[STK__TAR_BLOCK];
+    const int64_t left = s->size - offset;
+    const uint8_t *p;
+    size_t n;
+    *out = false;
+    if (left >= STK__TAR_BLOCK)
+        return STK_OK;
+    STK_TRY(look(s, offset, (size_t)left, true, &p, &n, err));
+    *out = memcmp(p, zeros, (size_t)left) == 0;
+    return STK_OK;
+}
+
+static stk_status tar_damage(scan *s, tar_sample *sample, int64_t *offset, const char *why, stk_error *err)
+{
+    bool filling;
+    STK_TRY(end_sample(s, sample, err));
+    STK_TRY(is_filling(s, *offset, &filling, err));
+    if (!filling)
+        return skip_damage(s, offset, why, err);
+    *offset = s->size;
+    return STK_OK;
+}
+
+/* A member whose headers are sound. Steps behind it. */
+static stk_status walk_member(scan *s, tar_sample *sample, const stk__tar_member *m, int64_t *offset, stk_error *err)
+{
+    const int64_t data = *offset + m->head_size, left = s->size - data;
+    if (m->data_size > left) {
+        char why[STK__TAR_WHY];
+        snprintf(why, sizeof why, "file ends inside member '%.*s': its size is %lld, but %lld bytes are left",
+                 (int)STK_MIN(m->name.size, (int64_t)60), (const char *)m->name.data, (long long)m->data_size,
+                 (long long)left);
+        STK_TRY(end_sample(s, sample, err));
+        /* The size is covered by the checksum: all that is left is data of this member. */
+        STK_TRY(add_damage(s, *offset, s->size - *offset, why, err));
+        *offset = s->size;
+        return STK_OK;
+    }
+    const int64_t end = data + STK_MIN(stk__tar_padded(m->data_size), left);
+    if (m->key.size)
+        STK_TRY(add_member(s, sample, m, *offset, end, err));
+    *offset = end;
+    return STK_OK;
+}
+
+/* The error for a file that begins unlike an archive and holds no header anywhere. */
+static stk_status no_tar(scan *s, stk_error *err)
+{
+    const stk__damage *d = s->index->damage;
+    uint8_t first[STK__TAR_BLOCK] = {0};
+    const size_t n = (size_t)STK_MIN(s->size, (int64_t)sizeof first);
+    if (!s->index->damage_count || d->offset != 0 || d->size_bytes != s->size)
+        return STK_OK;
+    STK_TRY(stk__pread_full(s->fd, first, n, 0, s->path, err));
+    if (stk__tar_is_header(first))
+        return STK_OK;
+    stk_error_set(err, STK_CORRUPT,
+                  "is no tar file: it begins with %02x %02x %02x %02x %02x %02x %02x %02x, where %s, and no header is "
+                  "found behind",
+                  first[0], first[1], first[2], first[3], first[4], first[5], first[6], first[7], d->message);
+    if (err) {
+        snprintf(err->file, sizeof err->file, "%s", s->path);
+        err->offset = 0;
+    }
+    return STK_CORRUPT;
+}
+
+static stk_status walk_tar(scan *s, tar_sample *sample, stk_error *err)
+{
+    int64_t offset = 0, typical = 0; /* typical: a running mean of sizes, as above */
+    while (offset < s->size) {
+        stk__tar_member m;
+        stk__tar_found found;
+        char why[STK__TAR_WHY];
+        STK_TRY(look_head(s, offset, typical >= SKIP_FROM, &m, &found, why, err));
+        if (found == STK__TAR_MEMBER) {
+            STK_TRY(walk_member(s, sample, &m, &offset, err));
+            typical += (m.data_size - typical) / 4;
+        } else if (found == STK__TAR_ZERO) { /* archives may have been joined, so what follows is looked at too */
+            STK_TRY(end_sample(s, sample, err));
+            offset += STK__TAR_BLOCK;
+            typical = 0;
+        } else {
+            STK_TRY(tar_damage(s, sample, &offset, why, err));
+            typical = 0;
+        }
+    }
+    STK_TRY(end_sample(s, sample, err));
+    const bool none = s->index->extents.count + (int64_t)s->builder.fill == 0;
+    return none ? no_tar(s, err) : STK_OK;
+}
+
+static stk_status scan_tar(scan *s, stk_error *err)
+{
+    tar_sample sample = {0};
+    const stk_status status = walk_tar(s, &sample, err);
+    stk__text_clear(&sample.key);
+    return status;
+}
+
+static stk_status scan_records(scan *s, stk_error *err)
+{
+    switch (s->index->framing) {
+    case STK__FRAMING_LINES:
+        return scan_lines(s, err);
+    case STK__FRAMING_TAR:
+        return scan_tar(s, err);
+    case STK__FRAMING_TFRECORD:
+        break;
+    }
+    return scan_tfrecord(s, err);
+}
+
 static stk_status check_same(int fd, const char *path, const stk__file_id *before, stk_error *err)
 {
     stk__file_id now;
@@ -322,7 +521,7 @@ stk_status stk__record_scan(int fd, const char *path, stk__scan_buffers *buffers
         /* In an honest file, records with sound headers and bad data do not overlap. */
         .search_budget = size > INT64_MAX / 4 ? INT64_MAX / 2 : 2 * size + BLOCK_MAX,
     };
-    stk_status status = index->framing == STK__FRAMING_LINES ? scan_lines(&s, err) : scan_tfrecord(&s, err);
+    stk_status status = scan_records(&s, err);
     if (status == STK_OK && !stk__extents_finish(&s.builder))
         status = stk__nomem(sizeof(stk__extents_block), err);
     if (status == STK_OK)

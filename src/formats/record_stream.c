@@ -7,7 +7,9 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "formats/record_index.h"
+#include "formats/tar.h"
 #include "formats/tfrecord.h"
 #include "formats/zlib_memory.h"
 
@@ -42,6 +44,7 @@ struct stk__record_stream {
     uint8_t *gathered; /* a record that does not fit in the window */
     size_t gathered_capacity;
     size_t gathered_max;
+    stk__text key; /* tar: of the sample being gathered */
 };
 
 /* Completes an error with the place of the record that starts at `offset`. */
@@ -93,6 +96,7 @@ void stk__record_stream_close(stk__record_stream *s)
     stk__free(s->window);
     stk__free(s->stored);
     stk__free(s->gathered);
+    stk__text_clear(&s->key);
     stk__free(s);
 }
 
@@ -239,23 +243,24 @@ static stk_status start(stk__record_stream *s, stk_error *err)
 static stk_status grow_gathered(stk__record_stream *s, size_t size, stk_error *err)
 {
     if (size > s->gathered_max)
-        return stk_error_set(err, STK_BUDGET, "record has more than %zu bytes, which is all that it may take of the memory budget",
+        return stk_error_set(err, STK_BUDGET,
+                             "record has more than %zu bytes, which is all that it may take of the memory budget",
                              s->gathered_max);
     if (!stk__grow((void **)&s->gathered, &s->gathered_capacity, size, 1))
         return stk__nomem(size, err);
     return STK_OK;
 }
 
-/* Moves `size` bytes to `gathered`. Memory grows with the data that arrives, whatever a header claims. */
-static stk_status gather(stk__record_stream *s, uint64_t size, stk_error *err)
+/* Moves `size` bytes to `gathered`, behind `have`. Memory grows with the data that arrives, whatever a header claims. */
+static stk_status gather(stk__record_stream *s, uint64_t have, uint64_t size, stk_error *err)
 {
-    for (uint64_t done = 0; done < size;) {
+    for (uint64_t done = have, end = have + size; done < end;) {
         if (s->begin == s->end) {
             s->begin = s->end = 0;
             STK_TRY(fill(s, err));
         }
-        const size_t n = (size_t)STK_MIN(size - done, (uint64_t)(s->end - s->begin));
-        const uint64_t room = STK_MIN(size, STK_MAX(done + n, (uint64_t)GATHER_STEP));
+        const size_t n = (size_t)STK_MIN(end - done, (uint64_t)(s->end - s->begin));
+        const uint64_t room = STK_MIN(end, STK_MAX(done + n, (uint64_t)GATHER_STEP));
         STK_TRY(grow_gathered(s, (size_t)STK_MIN(room, (uint64_t)SIZE_MAX), err));
         memcpy(s->gathered + done, s->window + s->begin, n);
         drop(s, n);
@@ -306,7 +311,7 @@ static stk_status next_tfrecord(stk__record_stream *s, stk_bytes *out, bool *out
     const int64_t from = s->offset;
     const uint64_t whole = size + STK__TFRECORD_FOOTER;
     const uint8_t *p;
-    const stk_status status = whole <= WINDOW ? need(s, (size_t)whole, err) : gather(s, whole, err);
+    const stk_status status = whole <= WINDOW ? need(s, (size_t)whole, err) : gather(s, 0, whole, err);
     if (status == STK_END)
         return cut_off(s, from, "", whole, err);
     STK_TRY(status);
@@ -383,6 +388,129 @@ static stk_status next_line(stk__record_stream *s, stk_bytes *out, stk_error *er
     return STK_OK;
 }
 
+/* ---- tar ---- */
+
+/* The headers of the next member, without stepping over them. END: nothing is left but perhaps some zeros. */
+static stk_status peek_head(stk__record_stream *s, stk__tar_member *m, bool *out_zero, stk_error *err)
+{
+    char why[STK__TAR_WHY];
+    size_t wanted = STK__TAR_BLOCK;
+    stk__tar_found found;
+    do {
+        const stk_status status = need(s, wanted, err);
+        if (status == STK_END) {
+            bool zeros = wanted == STK__TAR_BLOCK;
+            for (size_t i = s->begin; zeros && i < s->end; i++)
+                zeros = s->window[i] == 0;
+            return zeros ? STK_END : cut_off(s, s->offset, " header", wanted, err);
+        }
+        STK_TRY(status);
+        found = stk__tar_head(s->window + s->begin, s->end - s->begin, m, &wanted, why);
+    } while (found == STK__TAR_MORE);
+    *out_zero = found == STK__TAR_ZERO;
+    if (found != STK__TAR_BAD)
+        return STK_OK;
+    if (s->record == 0 && s->offset == 0 && !stk__tar_is_header(s->window + s->begin)) {
+        const uint8_t *p = s->window + s->begin;
+        return stk_error_set(err, STK_CORRUPT,
+                             "is no tar file: it begins with %02x %02x %02x %02x %02x %02x %02x %02x, where %s", p[0],
+                             p[1], p[2], p[3], p[4], p[5], p[6], p[7], why);
+    }
+    return stk_error_set(err, STK_CORRUPT, "%s; nothing after it can be read", why);
+}
+
+/* Steps over `size` bytes; the end of the data may cut off `padding` more. */
+static stk_status skip(stk__record_stream *s, uint64_t size, uint64_t padding, stk_error *err)
+{
+    const int64_t from = s->offset;
+    for (uint64_t left = size + padding; left > 0;) {
+        if (s->begin == s->end) {
+            s->begin = s->end = 0;
+            const stk_status status = fill(s, err);
+            if (status == STK_END)
+                return left <= padding ? STK_OK : cut_off(s, from, "", size, err);
+            STK_TRY(status);
+        }
+        const size_t n = (size_t)STK_MIN(left, (uint64_t)(s->end - s->begin));
+        drop(s, n);
+        left -= n;
+    }
+    return STK_OK;
+}
+
+/* Appends a member to the sample. */
+static stk_status gather_member(stk__record_stream *s, const stk__tar_member *m, uint64_t *have, stk_error *err)
+{
+    const int64_t from = s->offset;
+    const uint64_t whole = (uint64_t)(m->head_size + m->data_size);
+    const uint64_t padding = (uint64_t)(stk__tar_padded(m->data_size) - m->data_size);
+    const stk_status status = gather(s, *have, whole, err);
+    if (status == STK_END)
+        return cut_off(s, from, "", whole, err);
+    STK_TRY(status);
+    /* Padding counts in the record, so that what follows lies at whole blocks. */
+    STK_TRY(grow_gathered(s, (size_t)(*have + whole + padding), err));
+    memset(s->gathered + *have + whole, 0, (size_t)padding);
+    *have += whole + padding;
+    return skip(s, 0, padding, err);
+}
+
+/* Steps to the first file of a sample. */
+static stk_status find_sample(stk__record_stream *s, stk__tar_member *m, stk_error *err)
+{
+    for (;;) {
+        bool zero;
+        STK_TRY(peek_head(s, m, &zero, err));
+        if (zero) {
+            drop(s, STK__TAR_BLOCK);
+        } else if (m->key.size) {
+            return STK_OK;
+        } else {
+            const int64_t padded = stk__tar_padded(m->data_size);
+            STK_TRY(skip(s, (uint64_t)(m->head_size + m->data_size), (uint64_t)(padded - m->data_size), err));
+        }
+    }
+}
+
+/* Members up to the first file of another sample. Other members between them are taken along. */
+static stk_status next_tar(stk__record_stream *s, stk_bytes *out, int64_t *out_from, stk_error *err)
+{
+    stk__tar_member m;
+    stk_status status = find_sample(s, &m, err);
+    *out_from = s->offset;
+    STK_TRY(status);
+    stk__text_reset(&s->key);
+    stk__text_write(&s->key, m.key.data, (size_t)m.key.size);
+    if (s->key.failed)
+        return stk__nomem((size_t)m.key.size, err);
+    uint64_t have = 0;
+    for (;;) {
+        bool zero;
+        STK_TRY(gather_member(s, &m, &have, err));
+        /* What is wrong behind the sample is told by the next call, which meets it again. */
+        status = peek_head(s, &m, &zero, NULL);
+        if (status != STK_OK || zero)
+            break;
+        if (m.key.size && ((size_t)m.key.size != s->key.length || memcmp(m.key.data, s->key.data, s->key.length) != 0))
+            break;
+    }
+    *out = (stk_bytes){s->gathered, (int64_t)have};
+    return STK_OK;
+}
+
+static stk_status next_record(stk__record_stream *s, stk_bytes *out, int64_t *from, bool *out_again, stk_error *err)
+{
+    switch (s->framing) {
+    case STK__FRAMING_LINES:
+        return next_line(s, out, err);
+    case STK__FRAMING_TAR:
+        return next_tar(s, out, from, err);
+    case STK__FRAMING_TFRECORD:
+        break;
+    }
+    return next_tfrecord(s, out, out_again, err);
+}
+
 stk_status stk__record_stream_next(stk__record_stream *s, stk_bytes *out, int64_t *out_offset, bool *out_again,
                                    stk_error *err)
 {
@@ -390,12 +518,11 @@ stk_status stk__record_stream_next(stk__record_stream *s, stk_bytes *out, int64_
     if (s->finished)
         return STK_END;
     stk_status status = s->started ? STK_OK : start(s, err);
-    const int64_t from = s->offset;
-    const int64_t payload = from + (s->framing == STK__FRAMING_TFRECORD ? STK__TFRECORD_HEADER : 0);
+    int64_t from = s->offset; /* a tar sample may start behind other members */
     if (status == STK_OK)
-        status = s->framing == STK__FRAMING_LINES ? next_line(s, out, err) : next_tfrecord(s, out, out_again, err);
+        status = next_record(s, out, &from, out_again, err);
     if (status == STK_OK)
-        *out_offset = payload;
+        *out_offset = from + (s->framing == STK__FRAMING_TFRECORD ? STK__TFRECORD_HEADER : 0);
     else if (status != STK_END)
         at_record(s, from, status, err);
     if (status == STK_OK || *out_again)

@@ -1,4 +1,4 @@
-/* Sets of record files (TFRecord or lines of text) whose records can be found by number. */
+/* Sets of record files (TFRecord, lines of text, tar) whose records can be found by number. */
 #ifndef STK_FORMATS_RECORDS_H
 #define STK_FORMATS_RECORDS_H
 
@@ -9,11 +9,12 @@
 
 #include "base/file.h"
 
-typedef enum stk__framing { STK__FRAMING_TFRECORD, STK__FRAMING_LINES } stk__framing;
+/* TAR: a record is the stretch of an archive that holds the members of one sample, headers included. */
+typedef enum stk__framing { STK__FRAMING_TFRECORD, STK__FRAMING_LINES, STK__FRAMING_TAR } stk__framing;
 typedef enum stk__compression { STK__PLAIN, STK__GZIP, STK__ZLIB } stk__compression;
 
 /*
- * Found by the first bytes: 1f 8b is gzip, a valid CMF/FLG pair that is no TFRecord header is zlib. UNSUPPORTED for
+ * Found by the first bytes: 1f 8b is gzip, a valid CMF/FLG pair that is no header of the framing is zlib. UNSUPPORTED for
  * standard input ("-"), pipes and devices, which cannot be looked at twice: open them as a stream.
  */
 stk_status stk__compression_of(const char *path, stk__framing framing, stk__compression *out, stk_error *err);
@@ -30,7 +31,7 @@ typedef struct stk__record_place {
 
 /*
  * A stretch of a file that holds no readable record: from a bad length or length CRC to the next place where a header
- * and its data check out, or to the end of the file.
+ * and its data check out, or to the end of the file. Tar: from a bad header to the next block that is a sound one.
  */
 typedef struct stk__damage {
     int32_t file;

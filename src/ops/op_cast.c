@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "engine/op.h"
 #include "kernels/convert.h"
+#include "ops/image_op.h"
 
 typedef struct {
     int in, out;
@@ -11,6 +11,7 @@ typedef struct {
 } one_cast;
 
 typedef struct {
+    stk__image_op image; /* for a single field that may be an image */
     stk_args fields;
     one_cast *casts;
 } cast_state;
@@ -37,9 +38,25 @@ static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_e
     return STK_INVALID;
 }
 
-static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk_error *err)
+static stk_status image_draw(const stk_call *call, const stk_sample *sample, const stk__image_size *in, stk__act *out,
+                             stk_error *err)
 {
-    stk_field field;
+    const cast_state *s = call->state;
+    out->kind = STK__ACT_CAST;
+    out->as.cast = s->image.to.dtype;
+    return STK_OK;
+}
+
+/* What the chain of image ops wants to know, so that the cast can be part of it. */
+static void plan_image(stk__image_op *image, const one_cast *c, const stk_field *from, const stk_field *to)
+{
+    *image = (stk__image_op){.kind = STK__ACT_CAST, .draw = image_draw, .in = c->in, .out = c->out, .from = *from, .to = *to};
+}
+
+static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk__image_op *image,
+                            stk_error *err)
+{
+    stk_field field, from;
     STK_TRY(host->plan_read(plan, arg->name, &c->in, &field, err));
     if (arg->value.kind != STK_ARG_NAME || !dtype_by_name(arg->value.text, &c->to) || c->to == STK_BYTES)
         return bad_type(host, arg, err);
@@ -47,8 +64,12 @@ static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_name
         return host->fail(err, STK_INVALID, "field '%s' is bytes, which cannot be cast to %s", arg->name,
                           stk_dtype_name(c->to));
     c->from = field.dtype;
+    from = field;
     field.dtype = c->to;
-    return host->plan_write(plan, &field, &c->out, err);
+    STK_TRY(host->plan_write(plan, &field, &c->out, err));
+    if (image)
+        plan_image(image, c, &from, &field);
+    return STK_OK;
 }
 
 static stk_status cast_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
@@ -58,7 +79,7 @@ static stk_status cast_schema(stk_plan *plan, const stk_host *host, void *state,
     if (!s->casts)
         return stk__nomem(s->fields.count * sizeof *s->casts, err);
     for (size_t i = 0; i < s->fields.count; i++)
-        STK_TRY(plan_cast(plan, host, &s->fields.items[i], &s->casts[i], err));
+        STK_TRY(plan_cast(plan, host, &s->fields.items[i], &s->casts[i], s->fields.count == 1 ? &s->image : NULL, err));
     return STK_OK;
 }
 
@@ -102,4 +123,5 @@ const stk_op stk__op_cast = {
     .schema = cast_schema,
     .close = cast_close,
     .process = cast_process,
+    .fuse = &stk__image_fuse,
 };

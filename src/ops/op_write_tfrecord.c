@@ -4,10 +4,10 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "engine/op.h"
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "kernels/convert.h"
+#include "ops/sink_names.h"
 
 typedef struct {
     const char *name;
@@ -33,49 +33,10 @@ typedef struct {
     stk__text numbers; /* a converted column */
 } write_worker;
 
-/* "part-%05d-of-%05d": the number of the shard, then the number of shards. Returns false on anything else after a '%'. */
-static bool format_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards, int *out_numbers)
-{
-    *out_numbers = 0;
-    for (const char *p = pattern; *p; p++) {
-        if (*p != '%') {
-            stk__text_putc(t, *p);
-            continue;
-        }
-        p++;
-        if (*p == '%') {
-            stk__text_putc(t, '%');
-            continue;
-        }
-        int width = 0;
-        for (; *p >= '0' && *p <= '9' && width < 100; p++)
-            width = width * 10 + (*p - '0');
-        if (*p != 'd' || width > 20)
-            return false;
-        stk__text_printf(t, "%0*lld", width, (long long)(*out_numbers ? shards : shard));
-        ++*out_numbers;
-    }
-    return *out_numbers <= 2;
-}
-
-static stk_status check_path(const stk_host *host, const write_state *s, stk_error *err)
-{
-    stk__text t = STK__TEXT_INIT;
-    int numbers;
-    const bool ok = format_path(&t, s->path, 0, s->shards, &numbers);
-    stk__text_clear(&t);
-    if (!ok)
-        return host->fail(err, STK_INVALID, "path '%s' must have %%d or %%05d for the number of the shard", s->path);
-    if (s->shards > 1 && numbers == 0)
-        return host->fail(err, STK_INVALID, "path '%s' needs %%05d for the numbers of %lld shards", s->path,
-                          (long long)s->shards);
-    return STK_OK;
-}
-
 static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     write_state *s = state;
-    STK_TRY(check_path(host, s, err));
+    STK_TRY(stk__shard_path_check(host, s->path, s->shards, err));
     const int count = host->plan_field_count(plan);
     s->columns = stk__calloc((size_t)count, sizeof *s->columns);
     if (!s->columns)
@@ -119,8 +80,7 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         return stk__nomem((size_t)s->shards * sizeof(stk__tfrecord_writer *), err);
     for (int64_t i = 0; i < s->shards; i++) {
         stk__text path = STK__TEXT_INIT;
-        int numbers;
-        format_path(&path, s->path, i, s->shards, &numbers);
+        stk__shard_path(&path, s->path, i, s->shards);
         stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
         if (status == STK_OK)
             status = stk__tfrecord_writer_open(path.data, (stk__compression)s->compression, (int)s->level, &s->writers[i], err);

@@ -269,6 +269,21 @@ static void extent_of(const stk__record_source *s, const stk__record_place *plac
     *out_end = place->offset + place->size_bytes + (framed ? STK__TFRECORD_FOOTER : 0);
 }
 
+bool stk__source_in_batch(const stk__record_source *s, const stk_call *call)
+{
+    for (size_t i = 0; i < s->cut_count; i++)
+        if (!call->slots[s->cuts[i]].rows)
+            return false;
+    return s->cut_count > 0 || call->slots[s->field].rows;
+}
+
+/* Memory for records, placed where most of what is made of them goes. */
+static uint8_t *record_block(const stk__record_source *s, const stk_call *call, int64_t size, stk_error *err)
+{
+    const bool cut = s->cut_count > 0 && stk__source_in_batch(s, call);
+    return stk_bytes_block(call, cut ? s->cuts[0] : s->field, (size_t)size, err);
+}
+
 /* Reads slots [from, to), which lie one behind the other in one file, with one call. */
 static stk_status read_run(const stk__record_source *s, const stk_call *call, slot *slots, size_t from, size_t to,
                            int64_t now_ns, stk_error *err)
@@ -277,7 +292,7 @@ static stk_status read_run(const stk__record_source *s, const stk_call *call, sl
     extent_of(s, &slots[from].place, &start, &ignored);
     extent_of(s, &slots[to - 1].place, &ignored, &end);
     const int32_t file = slots[from].place.file;
-    uint8_t *block = stk_bytes_block(call, s->field, (size_t)(end - start), err);
+    uint8_t *block = record_block(s, call, end - start, err);
     if (!block) {
         snprintf(err->file, sizeof err->file, "%s", stk__records_path(s->records, file));
         err->offset = start;
@@ -373,7 +388,7 @@ static stk_status read_alone(const stk__record_source *s, const stk_call *call, 
     int64_t start, end;
     int fd;
     extent_of(s, &one->place, &start, &end);
-    uint8_t *block = stk_bytes_block(call, s->field, (size_t)(end - start), err);
+    uint8_t *block = record_block(s, call, end - start, err);
     if (!block)
         return err->status;
     STK_TRY(stk__records_acquire(s->records, one->place.file, &fd, err));

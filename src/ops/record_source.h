@@ -1,4 +1,4 @@
-/* What `tfrecord` and `text` share: files of records, read by number or as streams. */
+/* What `tfrecord`, `text` and `webdataset` share: files of records, read by number or as streams. */
 #ifndef STK_OPS_RECORD_SOURCE_H
 #define STK_OPS_RECORD_SOURCE_H
 
@@ -11,6 +11,8 @@ typedef struct stk__record_source {
     stk__framing framing;
     bool verify;
     int field; /* the bytes field that it makes */
+    const int *cuts; /* scalar bytes fields that the op cuts out of `field`, which itself never goes into the batch */
+    size_t cut_count;
 
     stk__paths paths;
     stk_error *lost; /* files that cannot be read at all */
@@ -30,6 +32,12 @@ typedef struct stk__record_source {
 stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
                             stk_error *err);
 
+/*
+ * Whether records are read into memory of the batch, so that views on them need no copy. So it is when all fields that are
+ * cut out of them go there; with no such field, when the record itself does. Only while reading by number.
+ */
+bool stk__source_in_batch(const stk__record_source *s, const stk_call *call);
+
 /* The callbacks of a source; each finds its stk__record_source at the start of the op's state. */
 void stk__source_close(void *state);
 stk_status stk__source_worker_open(const stk_call *call, void **out_worker, stk_error *err);
@@ -47,16 +55,19 @@ int64_t stk__source_memory(const stk_call *call);
 uint64_t stk__source_fingerprint(const stk_call *call);
 bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
 
-/* For the op's descriptor. */
-#define STK__RECORD_SOURCE_CALLBACKS              \
-    .close = stk__source_close,                   \
+/* For the op's descriptor: all of them, or all but close, process and pull. */
+#define STK__RECORD_SOURCE_CALLBACKS \
+    STK__RECORD_SOURCE_SHARED,       \
+    .close = stk__source_close,      \
+    .process = stk__source_process,  \
+    .pull = stk__source_pull
+
+#define STK__RECORD_SOURCE_SHARED                 \
     .worker_open = stk__source_worker_open,       \
     .worker_close = stk__source_worker_close,     \
-    .process = stk__source_process,               \
     .count = stk__source_count,                   \
     .gather = stk__source_gather,                 \
     .rewind = stk__source_rewind,                 \
-    .pull = stk__source_pull,                     \
     .ahead = stk__source_ahead,                   \
     .group_count = stk__source_group_count,       \
     .group_first = stk__source_group_first,       \

@@ -72,7 +72,7 @@ static void parse_as(const uint8_t *data, size_t size, stk__framing framing)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    for (stk__framing framing = STK__FRAMING_TFRECORD; framing <= STK__FRAMING_LINES; framing++) {
+    for (stk__framing framing = STK__FRAMING_TFRECORD; framing <= STK__FRAMING_TAR; framing++) {
         scan_as(data, size, framing);
         parse_as(data, size, framing);
     }

@@ -1,4 +1,4 @@
-/* Fuzz target: any bytes as pipeline text; what parses must print and parse again to the same. */
+/* Fuzz target: any bytes as pipeline text; what parses must print and parse again to the same, and so must its ops. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,6 +45,17 @@ static void print_again(const stk__op_text *op)
     stk__text_clear(&t);
 }
 
+/* The bytes of an op, alone, are the same op. */
+static void read_slice(const char *text, size_t size, const stk__op_text *op)
+{
+    require(op->begin < op->end && op->end <= size);
+    stk__pipeline_text again;
+    require(stk__pipeline_parse(text + op->begin, op->end - op->begin, &again, NULL) == STK_OK);
+    require(again.op_count == 1 && again.ops[0].arg_count == op->arg_count && strcmp(again.ops[0].name, op->name) == 0);
+    require(again.ops[0].begin == 0 && again.ops[0].end == op->end - op->begin);
+    stk__pipeline_text_clear(&again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     stk__pipeline_text p;
@@ -54,8 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(err.line >= 1 && err.column >= 1 && err.message[0]);
         return 0;
     }
-    for (size_t i = 0; i < p.op_count; i++)
+    for (size_t i = 0; i < p.op_count; i++) {
         print_again(&p.ops[i]);
+        read_slice((const char *)data, size, &p.ops[i]);
+    }
     stk__pipeline_text_clear(&p);
     return 0;
 }

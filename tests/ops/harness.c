@@ -1,6 +1,8 @@
 /* What the tests of ops share; see harness.h. */
 #include "harness.h"
 
+#include "pictures.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -9,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/registry.h"
 #include "formats/example.h"
+#include "formats/tar.h"
 #include "formats/tfrecord.h"
 #include "../remove_tree.h"
 
@@ -164,6 +167,48 @@ void write_lines(const char *name, bool gzip, int64_t first, int64_t count)
     assert_int_equal(gzclose(file), Z_OK);
 }
 
+void compress_file(const char *name)
+{
+    char *data;
+    size_t size;
+    assert_int_equal(stk__read_file(in_dir(name), (size_t)64 << 20, &data, &size, NULL), STK_OK);
+    gzFile file = gzopen(in_dir(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, data, (unsigned)size), size);
+    assert_int_equal(gzclose(file), Z_OK);
+    stk__free(data);
+}
+
+void write_tar(const char *name, bool gzip, int64_t first, int64_t count)
+{
+    stk__tar_writer *w;
+    assert_int_equal(stk__tar_writer_open(in_dir(name), &w, NULL), STK_OK);
+    for (int64_t i = first; i < first + count; i++) {
+        char member[160], data[2000];
+        memset(data, 'a' + (char)(i % 26), sizeof data);
+        snprintf(member, sizeof member, "s%0*lld.jpg", i % 5 == 4 ? 120 : 3, (long long)i);
+        assert_int_equal(stk__tar_writer_add(w, member, data, (size_t)(i * 397 % 2000), NULL), STK_OK);
+        char *dot = strchr(member, '.');
+        snprintf(dot, 8, ".cls");
+        snprintf(data, sizeof data, "%lld\n", (long long)i);
+        assert_int_equal(stk__tar_writer_add(w, member, data, strlen(data), NULL), STK_OK);
+    }
+    assert_int_equal(stk__tar_writer_commit(w, NULL), STK_OK);
+    if (gzip)
+        compress_file(name);
+}
+
+void write_folder(const char *name, int classes, int count)
+{
+    for (int i = 0; i < classes * count; i++) {
+        char path[96], data[64];
+        snprintf(path, sizeof path, "%s/class%d/%s%02d.jpg", name, i / count, i % 3 == 1 ? "more/" : "", i % count);
+        assert_int_equal(stk__make_parents(in_dir(path), NULL), STK_OK);
+        snprintf(data, sizeof data, "\xff\xd8\xff picture %d", i);
+        write_file(path, data, strlen(data));
+    }
+}
+
 void write_data(void)
 {
     static const int64_t counts[] = {7, 0, 5, 11};
@@ -178,10 +223,17 @@ void write_data(void)
     }
     write_lines("lines.txt", false, 0, 20);
     write_lines("lines.txt.gz", true, 0, 20);
+    write_tar("t-0.tar", false, 0, 9);
+    write_tar("t-1.tar", false, 9, 8);
+    write_tar("u.tar.gz", true, 0, 17);
+    write_folder("folder", 4, 5);
+    write_pictures("pictures.tfrecord", 23, 12, 10);
 }
 
 #define ALL_FIELDS \
     "parse(value=int64, half=float32, pair=float32[2], words=bytes[], many=int64[], name=bytes, rare=int64(default=-1))"
+
+#define PICTURE_FILE "tfrecord(\"$D/pictures.tfrecord\") | parse(image=bytes, label=int64)"
 
 const char *const harness_pipelines[] = {
     "range(23) | batch(4)",
@@ -212,6 +264,24 @@ const char *const harness_pipelines[] = {
     " | filter(\"value % 4 != 1\") | take(9) | cache | batch(2) | take(3) | repeat(3)",
     "text(\"$D/lines.txt\") | shuffle(seed=1) | batch(6)",
     "text(\"$D/lines.txt.gz\") | shard(count=2, index=0) | batch(3) | take(3) | repeat(2)",
+    "webdataset(\"$D/t-*.tar\") | batch(4)",
+    "webdataset(\"$D/t-*.tar\") | interleave(cycle=2) | shuffle(seed=3) | select(image, key) | batch(5) | repeat(2)",
+    "webdataset(\"$D/t-*.tar\", value=int64(from=\"cls\"), jpg=bytes) | filter(\"value % 4 != 1\") | select(value, key) | "
+    "cache | batch(3) | repeat(2)",
+    "webdataset(\"$D/u.tar.gz\", x=float32(from=\"cls\"), jpg=bytes) | shuffle(seed=1, buffer=5) | shard(count=2, "
+    "index=1) | batch(3) | repeat(2)",
+    "webdataset(\"$D/u.tar.gz\") | drop(key, label) | batch(4)",
+    "image_folder(\"$D/folder\") | interleave(cycle=3) | shuffle(seed=2) | batch(6) | repeat(2)",
+    "image_folder(\"$D/folder\") | shard(count=2, index=1) | drop(image) | batch(4)",
+    PICTURE_FILE " | shuffle(seed=3) | decode_image(image) | pad(image, 2, mode=reflect) | random_crop(image, 10, 10) | "
+    "random_flip(image) | random_rotate(image) | normalize(image, mean=20, std=9) | cutout(image, 3) | one_hot(label, 10) | "
+    "batch(4) | mixup(image, label) | repeat(3)",
+    PICTURE_FILE " | decode_image(image) | random_flip(image, both) | gaussian_blur(image, 3) | batch(3) | repeat(2)",
+    PICTURE_FILE " | filter(\"label < 7\") | decode_image(image) | random_resized_crop(image, 8, 8) | "
+    "color_jitter(image, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1) | random_erasing(image) | layout(image) | "
+    "one_hot(label, 10) | batch(4) | cutmix(image, label) | repeat(2)",
+    PICTURE_FILE " | decode_image(image) | trivial_augment(image) | rand_augment(image) | cache | random_crop(image, 6) | "
+    "shuffle(seed=9) | encode_png(image) | batch(5) | repeat(2)",
     NULL,
 };
 
@@ -240,7 +310,7 @@ void assert_seen_equal(const seen *all, size_t from, const seen *rest, const cha
 
 static bool ends_in_sink(const char *text)
 {
-    static const char *const sinks[] = {"print", "discard", "write_tfrecord"};
+    static const char *const sinks[] = {"print", "discard", "write_"};
     const char *last = strrchr(text, '|');
     if (!last)
         return false;

@@ -36,9 +36,18 @@ stk_config harness_config(void);
 void write_examples(const char *name, stk__compression compression, int64_t first, int64_t count);
 /* Lines "line <i>", plain or gzip. */
 void write_lines(const char *name, bool gzip, int64_t first, int64_t count);
+/* The same file with gzip, in its place. */
+void compress_file(const char *name);
+/*
+ * Samples number first .. first + count - 1 of an archive. Number i has the key "s<i>", three digits long or, each fifth
+ * one, 120; i * 397 % 2000 bytes 'a' + i % 26 as jpg, and "<i>\n" as cls.
+ */
+void write_tar(const char *name, bool gzip, int64_t first, int64_t count);
+/* A directory class0, class1, ... for each class with so many files, every third one further down. */
+void write_folder(const char *name, int classes, int count);
 /*
  * a-0 .. a-3.tfrecord with 7, 0, 5 and 11 examples, b-0 .. b-3.tfrecord.gz with the same, lines.txt and lines.txt.gz
- * with 20 lines.
+ * with 20 lines; t-0.tar, t-1.tar and u.tar.gz with 9, 8 and 17 samples; folder with 4 classes of 5 files.
  */
 void write_data(void);
 

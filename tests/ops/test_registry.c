@@ -1,5 +1,5 @@
 /* Checks over every op of the registry: what it says about itself, its options, its example; and failed allocations. */
-#include "harness.h"
+#include "pictures.h"
 
 #include <ctype.h>
 
@@ -18,6 +18,15 @@ static bool is_name(const char *s)
     return true;
 }
 
+/* Names of choices may be capitals: CHW. */
+static bool is_choice(const char *s)
+{
+    bool capitals = *s != '\0';
+    for (const char *p = s; *p; p++)
+        capitals = capitals && isupper((unsigned char)*p);
+    return capitals || is_name(s);
+}
+
 static bool is_sentence(const char *s)
 {
     const size_t n = s ? strlen(s) : 0;
@@ -26,7 +35,7 @@ static bool is_sentence(const char *s)
 
 static void every_op_describes_itself(void **state)
 {
-    static const char *const groups[] = {"source", "order", "samples", "fields", "batch", "cache", "sink"};
+    static const char *const groups[] = {"source", "order", "samples", "fields", "image", "batch", "cache", "sink"};
     for (size_t i = 0; stk__builtin_ops[i]; i++) {
         const stk_op *op = stk__builtin_ops[i];
         bool known_group = false;
@@ -79,7 +88,7 @@ static void check_option(const stk_op *op, const stk_option *o)
     if (o->kind == STK_OPTION_ENUM) {
         int64_t count = 0;
         while (o->choices[count])
-            assert_true(is_name(o->choices[count++]));
+            assert_true(is_choice(o->choices[count++]));
         assert_true(count >= 2 && o->fallback.integer >= 0 && o->fallback.integer < count);
     }
 }
@@ -132,8 +141,9 @@ static void plugin_that_is_none_is_refused(void **state)
 /* The examples' files stand in the test's directory. */
 static void example_text(const stk_op *op, stk__text *out)
 {
-    static const char *const names[] = {"\"d/*.tfrecord\"", "\"words.txt\"", "\"out/"};
-    static const char *const files[] = {"\"$D/d.tfrecord\"", "\"$D/words.txt\"", "\"$D/out/"};
+    static const char *const names[] = {"\"d/*.tfrecord\"", "\"words.txt\"", "\"out/", "\"d/*.tar\"", "\"d/pictures\"", "\"d/photos\""};
+    static const char *const files[] = {"\"$D/d.tfrecord\"", "\"$D/words.txt\"", "\"$D/out/", "\"$D/d.tar\"",
+                                        "\"$D/pictures\"", "\"$D/photos\""};
     stk__text_reset(out);
     for (const char *p = op->example; *p;) {
         size_t i = 0;
@@ -152,6 +162,11 @@ static void write_example_files(void)
 {
     seen s;
     write_lines("words.txt", false, 0, 40);
+    write_tar("d.tar", false, 0, 40);
+    write_folder("pictures", 3, 7);
+    write_pictures("p", 12, 40, 30);
+    run_all("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | filter(\"label < 3\") | write_image_folder(\"$D/photos\")", NULL, &s);
+    seen_clear(&s);
     /* x=float32[8], y=int64 as the examples have them. */
     write_examples("raw", STK__PLAIN, 0, 50);
     run_all(
@@ -231,6 +246,9 @@ static const char *const small_pipelines[] = {
     "tfrecord(\"$D/a\", \"$D/a\") | interleave | parse(value=int64, words=bytes[]) | filter(\"value != 2\") | take(4) | cache | batch(2)",
     "tfrecord(\"$D/b.gz\") | shuffle(buffer=3) | parse(value=int64, words=bytes[]) | cache(\"$D/c\") | batch(3) | write_tfrecord(\"$D/o\")",
     "text(\"$D/t\") | shard(count=2) | skip(1) | batch(2) | take(2) | print",
+    "webdataset(\"$D/w.tar\") | batch(2) | write_webdataset(\"$D/o-%d.tar\", shards=2, image=\"bin\", label=\"cls\")",
+    "webdataset(\"$D/w.tar.gz\", jpg=bytes, x=float32(from=\"cls\")) | batch(4)",
+    "image_folder(\"$D/folder\") | batch(2)",
 };
 
 static void write_small_files(void)
@@ -238,6 +256,9 @@ static void write_small_files(void)
     write_examples("a", STK__PLAIN, 0, 5);
     write_examples("b.gz", STK__GZIP, 0, 5);
     write_lines("t", false, 0, 9);
+    write_tar("w.tar", false, 0, 6);
+    write_tar("w.tar.gz", true, 0, 6);
+    write_folder("folder", 2, 3);
 }
 
 static void failed_allocations_are_told(void **state)

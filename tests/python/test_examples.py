@@ -11,6 +11,7 @@ import doclib
 
 BUILD = doclib.build_dir()
 NEGATE = "build/examples/op_negate.so"
+PICTURES = "build/examples/op_pictures.so"
 LOOP = "build/examples/train_loop"
 RESULT = re.compile(r"^(started|resumed): (\d+) steps, (\d+) rows, sum (\S+)$")
 
@@ -55,6 +56,24 @@ class Examples(unittest.TestCase):
         self.assertGreater(len({round(v - i, 4) for i, v in enumerate(noisy)}), 500)
         self.assertEqual(noisy, self.rows_of(text, "--threads 1"))
         self.assertNotEqual(noisy, self.rows_of(text, "--seed 1"))
+
+    def test_pictures_have_the_size_of_real_ones_and_all_classes(self):
+        text = "pictures(500, classes=7) | encode_png(image)"
+        self.run_ok(f"build/stoker run -q --plugin {PICTURES} -e '{text} | write_tfrecord(\"p.tfrecord\")'")
+        seen = json.loads(self.run_ok("build/stoker inspect --json p.tfrecord"))[0]
+        self.assertTrue(2200 < seen["record_bytes"]["mean"] < 2600, seen)
+        rows = self.run_ok("build/stoker run -q -e 'tfrecord(\"p.tfrecord\") | parse(label=int64) | print'")
+        self.assertEqual({json.loads(line)["label"] for line in rows.splitlines()}, set(range(7)))
+
+    def test_pictures_depend_on_seed_and_number_alone(self):
+        def digest(text, options=""):
+            return self.run_ok(f"build/stoker run -q --digest --plugin {PICTURES} -e '{text}' {options}")
+        text = "pictures(90, width=20, height=12) | batch(30)"
+        self.assertEqual(digest(text, "--threads 1"), digest(text, "--threads 3 --seed 5"))
+        self.assertNotEqual(digest(text), digest(text.replace("12)", "12, seed=1)")))
+        self.assertEqual(digest(text + " | take(1)"), digest(text.replace("90", "30")))
+        # The same in each epoch, as files are.
+        self.assertEqual(digest(text + " | repeat(2)"), digest(text.replace("| batch", "| cache | batch") + " | repeat(2)"))
 
     def test_loop_sees_every_row_once(self):
         self.pipeline("range(1000) | shuffle(seed=3) | batch(64)")

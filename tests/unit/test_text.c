@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <stoker/pipeline.h>
+
 #include "base/mem.h"
 #include "engine/text.h"
 #include "repeated.h"
@@ -374,6 +376,63 @@ static void arg_print_is_short(void **state)
     stk__text_clear(&t);
 }
 
+/* The bytes that an op takes in a text, as a string; valid until the next call. */
+static const char *slice(const char *text, size_t begin, size_t end)
+{
+    static char out[64];
+    assert_true(begin < end && end <= strlen(text) && end - begin < sizeof out);
+    memcpy(out, text + begin, end - begin);
+    out[end - begin] = 0;
+    return out;
+}
+
+static void text_tells_the_bytes_of_each_op(void **state)
+{
+    (void)state;
+    const char text[] = "# head | of it\n  range( 3 ,\n step = [1] )# foot\n|cache | print ( ) \n# end";
+    const stk__op_text *ops = parse(text);
+    assert_int_equal(parsed.op_count, 3);
+    assert_string_equal(slice(text, ops[0].begin, ops[0].end), "range( 3 ,\n step = [1] )");
+    assert_string_equal(slice(text, ops[1].begin, ops[1].end), "cache");
+    assert_string_equal(slice(text, ops[2].begin, ops[2].end), "print ( )");
+}
+
+static void text_ops_have_roles_and_flags_of_the_registry(void **state)
+{
+    (void)state;
+    const char text[] = "range(3) | shuffle | nonsense(1) | batch(2)";
+    stk_registry *registry;
+    stk_text_op *ops;
+    size_t count;
+    assert_int_equal(stk_registry_new(&registry, NULL), STK_OK);
+    assert_int_equal(stk_text_ops(text, registry, &ops, &count, NULL), STK_OK);
+    assert_int_equal(count, 4);
+    assert_int_equal(ops[0].op->role, STK_ROLE_SOURCE);
+    assert_int_equal(ops[1].op->role, STK_ROLE_ORDER);
+    assert_null(ops[2].op);
+    assert_ptr_equal(ops[3].op, stk_registry_find(registry, "batch"));
+    assert_string_equal(slice(text, ops[2].begin, ops[2].end), "nonsense(1)");
+    stk_text_ops_free(ops);
+    stk_registry_free(registry);
+}
+
+static void text_ops_of_a_broken_text_are_refused_at_their_place(void **state)
+{
+    (void)state;
+    stk_registry *registry;
+    stk_text_op *ops = NULL;
+    size_t count = 7;
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk_registry_new(&registry, NULL), STK_OK);
+    assert_int_equal(stk_text_ops("range(3) |\n| batch(2)", registry, &ops, &count, &err), STK_INVALID);
+    assert_int_equal(err.line, 2);
+    assert_int_equal(err.column, 1);
+    assert_null(ops);
+    assert_int_equal(count, 7);
+    stk_registry_free(registry);
+}
+
 static void text_survives_every_failed_allocation(void **state)
 {
     (void)state;
@@ -416,6 +475,9 @@ int main(void)
         cmocka_unit_test(text_counts_of_ops_and_arguments_are_bounded),
         cmocka_unit_test(arg_print_reads_back_as_the_same),
         cmocka_unit_test(arg_print_is_short),
+        cmocka_unit_test(text_tells_the_bytes_of_each_op),
+        cmocka_unit_test(text_ops_have_roles_and_flags_of_the_registry),
+        cmocka_unit_test(text_ops_of_a_broken_text_are_refused_at_their_place),
         cmocka_unit_test(text_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);

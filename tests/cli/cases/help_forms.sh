@@ -1,5 +1,5 @@
 # All ways to ask give the same text on standard output, in 80 columns.
-for command in run plan ops inspect completion help; do
+for command in run plan compare-lazy ops inspect completion help; do
     "$STOKER" help $command >a
     "$STOKER" $command --help >b
     "$STOKER" $command -h >c

@@ -1,0 +1,162 @@
+/* Tells image formats apart by their first bytes and hands them to the decoder of each. */
+#include "formats/image_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include "base/banned.h"
+
+const char *stk__image_kind_name(stk__image_kind kind)
+{
+    static const char *const names[] = {"unknown", "JPEG", "PNG", "WebP", "GIF", "BMP"};
+    return (unsigned)kind < STK_COUNT(names) ? names[kind] : names[0];
+}
+
+static bool starts_with(const uint8_t *data, size_t size, const char *magic, size_t length)
+{
+    return size >= length && memcmp(data, magic, length) == 0;
+}
+
+static stk__image_kind kind_of(const uint8_t *data, size_t size)
+{
+    if (starts_with(data, size, "\xff\xd8\xff", 3))
+        return STK__IMAGE_JPEG;
+    if (starts_with(data, size, "\x89PNG\r\n\x1a\n", 8))
+        return STK__IMAGE_PNG;
+    if (starts_with(data, size, "RIFF", 4) && size >= 12 && memcmp(data + 8, "WEBP", 4) == 0)
+        return STK__IMAGE_WEBP;
+    if (starts_with(data, size, "GIF87a", 6) || starts_with(data, size, "GIF89a", 6))
+        return STK__IMAGE_GIF;
+    if (starts_with(data, size, "BM", 2))
+        return STK__IMAGE_BMP;
+    return STK__IMAGE_UNKNOWN;
+}
+
+static stk_status refuse(const uint8_t *data, size_t size, stk_error *err)
+{
+    if (size == 0)
+        return stk_error_set(err, STK_CORRUPT, "not an image: it is empty");
+    char found[3 * 8 + 1];
+    stk__text text;
+    stk__text_fixed(&text, found, sizeof found);
+    for (size_t i = 0; i < size && i < 8; i++)
+        stk__text_printf(&text, i ? " %02x" : "%02x", data[i]);
+    return stk_error_set(err, STK_CORRUPT, "not an image: starts with %s, wanted JPEG, PNG, WebP, GIF or BMP", found);
+}
+
+stk_status stk__image_probe(const uint8_t *data, size_t size, bool want_orientation, stk__image_info *out,
+                            stk_error *err)
+{
+    switch (kind_of(data, size)) {
+    case STK__IMAGE_JPEG:
+        return stk__jpeg_probe(data, size, want_orientation, out, err);
+    case STK__IMAGE_PNG:
+        return stk__png_probe(data, size, want_orientation, out, err);
+    case STK__IMAGE_WEBP:
+        return stk__webp_probe(data, size, want_orientation, out, err);
+    case STK__IMAGE_GIF:
+        return stk__gif_probe(data, size, out, err);
+    case STK__IMAGE_BMP:
+        return stk__bmp_probe(data, size, out, err);
+    case STK__IMAGE_UNKNOWN:
+        break;
+    }
+    return refuse(data, size, err);
+}
+
+stk_status stk__image_decoder_new(const stk__image_memory *memory, stk__image_decoder **out, stk_error *err)
+{
+    stk__image_decoder *decoder = stk__calloc(1, sizeof *decoder);
+    if (!decoder)
+        return stk__nomem(sizeof *decoder, err);
+    decoder->memory = *memory;
+    *out = decoder;
+    return STK_OK;
+}
+
+static void room_clear(stk__image_decoder *decoder, stk__image_room *room)
+{
+    if (room->data)
+        decoder->memory.free(decoder->memory.arg, room->data, room->size);
+    *room = (stk__image_room){0};
+}
+
+void stk__image_decoder_free(stk__image_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    stk__jpeg_free(decoder->jpeg, &decoder->memory);
+    stk__png_free(decoder->png, &decoder->memory);
+    room_clear(decoder, &decoder->pixels);
+    room_clear(decoder, &decoder->work);
+    stk__free(decoder);
+}
+
+void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err)
+{
+    if (STK_LIKELY(room->data && size <= room->size))
+        return room->data;
+    if (size > SIZE_MAX / 2) {
+        stk__nomem(size, err);
+        return NULL;
+    }
+    /* A room that grows again will grow once more: some air saves the next steps. */
+    size_t want = room->data ? size + size / 8 : size;
+    want = (want + 4095) & ~(size_t)4095;
+    want = STK_MAX(want, 4096);
+    room_clear(decoder, room);
+    room->data = decoder->memory.alloc(decoder->memory.arg, want, err);
+    room->size = room->data ? want : 0;
+    return room->data;
+}
+
+stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
+                                 stk__image_got *got, stk_error *err)
+{
+    size_t row, size;
+    if (__builtin_mul_overflow((size_t)width, (size_t)channels, &row) ||
+        __builtin_mul_overflow(row, (size_t)height, &size) || size > PTRDIFF_MAX)
+        return stk_error_set(err, STK_NOMEM, "%d x %d pixels of %d channels are more than memory can hold", (int)width,
+                             (int)height, (int)channels);
+    uint8_t *data = stk__image_room_get(decoder, &decoder->pixels, size, err);
+    if (!data)
+        return err ? err->status : STK_NOMEM;
+    got->pixels = (stk__pixels){data, width, height, channels, 1, (ptrdiff_t)row};
+    return STK_OK;
+}
+
+static stk_status check_want(const stk__image_info *info, const stk__image_want *want, stk_error *err)
+{
+    if (want->x < 0 || want->y < 0 || want->width < 1 || want->height < 1 || want->x > info->width - want->width ||
+        want->y > info->height - want->height)
+        return stk_error_set(err, STK_INVALID, "wanted %d x %d pixels at (%d, %d) of an image of %d x %d",
+                             (int)want->width, (int)want->height, (int)want->x, (int)want->y, (int)info->width,
+                             (int)info->height);
+    if (want->channels != 1 && want->channels != 3 && want->channels != 4)
+        return stk_error_set(err, STK_INVALID, "wanted %d channels: there are 1, 3 and 4", (int)want->channels);
+    return STK_OK;
+}
+
+stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
+                             const stk__image_want *want, stk__image_got *out, stk_error *err)
+{
+    STK_TRY(check_want(info, want, err));
+    switch (info->kind) {
+    case STK__IMAGE_JPEG:
+        return stk__jpeg_decode(decoder, data, size, info, want, out, err);
+    case STK__IMAGE_PNG:
+        return stk__png_decode(decoder, data, size, info, want, out, err);
+    case STK__IMAGE_WEBP:
+        return stk__webp_decode(decoder, data, size, info, want, out, err);
+    case STK__IMAGE_GIF:
+        return stk__gif_decode(decoder, data, size, info, want, out, err);
+    case STK__IMAGE_BMP:
+        return stk__bmp_decode(decoder, data, size, info, want, out, err);
+    case STK__IMAGE_UNKNOWN:
+        break;
+    }
+    return refuse(data, size, err);
+}

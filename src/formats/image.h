@@ -1,0 +1,88 @@
+/* Compressed images: what they are, and any part of them as uint8 pixels. */
+#ifndef STK_FORMATS_IMAGE_H
+#define STK_FORMATS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stoker/types.h>
+
+#include "kernels/image.h"
+
+typedef enum stk__image_kind {
+    STK__IMAGE_UNKNOWN,
+    STK__IMAGE_JPEG,
+    STK__IMAGE_PNG,
+    STK__IMAGE_WEBP,
+    STK__IMAGE_GIF,
+    STK__IMAGE_BMP
+} stk__image_kind;
+
+const char *stk__image_kind_name(stk__image_kind kind);
+
+typedef struct stk__image_info {
+    stk__image_kind kind;
+    int32_t width, height; /* as stored, before orientation; at least 1 */
+    int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3, 4 with alpha (or CMYK) */
+    int32_t bits;          /* of one sample */
+    int32_t orientation;   /* EXIF, 1 to 8; 1 where there is none */
+} stk__image_info;
+
+/*
+ * Reads the header only. CORRUPT when it is no image or its header is damaged: the message says what was found ("not an
+ * image: starts with 3c 68 74 6d"). `want_orientation`: look for EXIF too (JPEG, PNG, WebP), else it is 1.
+ */
+stk_status stk__image_probe(const uint8_t *data, size_t size, bool want_orientation, stk__image_info *out, stk_error *err);
+
+/* What to decode. */
+typedef struct stk__image_want {
+    int32_t x, y, width, height; /* rectangle of the stored image, inside of it and not empty */
+    int32_t channels;            /* 1 gray (luma as stk__luma, or the Y of a JPEG), 3 RGB, 4 RGBA (255 where there is no alpha);
+                                    alpha is dropped, not blended, where it is not wanted */
+    int32_t cover_width, cover_height; /* what the rectangle will be resized to: a smaller decode is fine as long as the
+                                          rectangle has at least this size; 0: full size */
+    bool exact;                  /* the same pixels as the reference decoder gives: no scaled decode, no fast upsampling */
+} stk__image_want;
+
+/* What was decoded: a rectangle that holds the wanted one. */
+typedef struct stk__image_got {
+    stk__pixels pixels;        /* in memory of the decoder, until its next use */
+    int32_t x, y;              /* of its first pixel, in the (scaled) picture */
+    int32_t scaled_width, scaled_height; /* size of the whole (scaled) picture */
+} stk__image_got;
+
+/* Where a decoder's memory comes from: it must count towards the budget. NULL with err set when there is none. */
+typedef struct stk__image_memory {
+    void *(*alloc)(void *arg, size_t size, stk_error *err); /* aligned to 64 bytes */
+    void (*free)(void *arg, void *p, size_t size);
+    void *arg;
+} stk__image_memory;
+
+/* Keeps codecs and buffers from image to image. One thread at a time. */
+typedef struct stk__image_decoder stk__image_decoder;
+
+stk_status stk__image_decoder_new(const stk__image_memory *memory, stk__image_decoder **out, stk_error *err);
+void stk__image_decoder_free(stk__image_decoder *decoder);
+
+/*
+ * Decodes what is wanted. `info` is what probe gave for these bytes. CORRUPT when the data is damaged or cut off: nothing is
+ * guessed, except that a JPEG which ends early after its last wanted row is fine. Messages name the library's complaint.
+ */
+stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
+                             const stk__image_want *want, stk__image_got *out, stk_error *err);
+
+/* ---- writing ---- */
+
+/* Upper bounds of what the encoders write; 0 on overflow. */
+size_t stk__png_bound(int32_t width, int32_t height, int32_t channels);
+size_t stk__jpeg_bound(int32_t width, int32_t height, int32_t channels);
+
+/* 1, 3 or 4 channels (2: gray and alpha); level 0 (stored) to 12. `out` has stk__png_bound bytes. */
+stk_status stk__png_encode(stk__image_decoder *decoder, const stk__pixels *in, int level, uint8_t *out, size_t *out_size,
+                           stk_error *err);
+/* 1 or 3 channels; quality 1 to 100; subsampling 444, 422 or 420. */
+stk_status stk__jpeg_encode(stk__image_decoder *decoder, const stk__pixels *in, int quality, int subsampling, uint8_t *out,
+                            size_t *out_size, stk_error *err);
+
+#endif

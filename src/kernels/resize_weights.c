@@ -1,0 +1,139 @@
+/* The filter weights of one axis, as Pillow defines them, in fixed point. */
+#include "kernels/resize_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+static double support_of(stk__filter filter)
+{
+    return filter == STK__FILTER_BICUBIC ? 2.0 : filter == STK__FILTER_AREA ? 0.5 : 1.0;
+}
+
+/* How much wider than between neighbouring pixels the filter is. An area is always that of the whole result pixel. */
+static double spread_of(stk__filter filter, bool antialias, double scale)
+{
+    return scale > 1 && (antialias || filter == STK__FILTER_AREA) ? scale : 1;
+}
+
+int32_t stk__resize_taps(stk__filter filter, bool antialias, double length, int32_t in_size, int32_t size)
+{
+    if (filter == STK__FILTER_NEAREST)
+        return 1;
+    const double taps = ceil(support_of(filter) * spread_of(filter, antialias, length / size)) * 2 + 1;
+    return taps < in_size ? (int32_t)taps : in_size;
+}
+
+static inline double weight_at(stk__filter filter, double x)
+{
+    if (filter == STK__FILTER_AREA)
+        return x > -0.5 && x <= 0.5;
+    x = fabs(x);
+    if (filter == STK__FILTER_BILINEAR)
+        return x < 1 ? 1 - x : 0;
+    const double a = -0.5;
+    if (x < 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+static inline double weigh_window(stk__filter filter, double *weights, int32_t count, double first, double step)
+{
+    double sum = 0;
+    for (int32_t k = 0; k < count; k++)
+        sum += weights[k] = weight_at(filter, (first + k) * step);
+    return sum;
+}
+
+/* The window and the real weights of one result. Returns the largest weight. */
+static double weigh_one(stk__resize_axis *axis, int32_t i, stk__filter filter, double center, double spread, double *w)
+{
+    const double support = support_of(filter) * spread;
+    const double low = center - support + 0.5, high = center + support + 0.5;
+    int32_t start = low < 0 ? 0 : (int32_t)low;
+    const int32_t end = high > axis->in_size ? axis->in_size : (int32_t)high;
+    start = STK_MIN(start, axis->in_size - 1);
+    const int32_t count = STK_MAX(STK_MIN(end - start, axis->stride), 1);
+    const double first = start - center + 0.5, step = 1 / spread;
+    double sum;
+    if (filter == STK__FILTER_BILINEAR)
+        sum = weigh_window(STK__FILTER_BILINEAR, w, count, first, step);
+    else if (filter == STK__FILTER_BICUBIC)
+        sum = weigh_window(STK__FILTER_BICUBIC, w, count, first, step);
+    else
+        sum = weigh_window(STK__FILTER_AREA, w, count, first, step);
+    if (sum == 0)
+        sum = w[0] = 1;
+    double most = 0;
+    const double share = 1 / sum;
+    for (int32_t k = 0; k < count; k++) {
+        w[k] *= share;
+        most = STK_MAX(most, fabs(w[k]));
+    }
+    axis->start[i] = start;
+    axis->count[i] = count;
+    return most;
+}
+
+/* The error of each rounding goes into the next one, so that the sum is exact: a constant image stays constant. */
+static void round_one(stk__resize_axis *axis, int32_t i, const double *real)
+{
+    const double one = (double)(1 << axis->bits), up = 4 * one; /* casts round down where the number is positive */
+    int16_t *w = axis->weights + (size_t)i * (size_t)axis->stride;
+    double sum = up + 0.5;
+    int32_t before = 4 << axis->bits, from = 0, end = 0;
+    for (int32_t k = 0; k < axis->count[i]; k++) {
+        sum += real[k] * one;
+        const int32_t now = (int32_t)sum;
+        w[k] = (int16_t)(now - before);
+        before = now;
+        if (w[k])
+            end = k + 1;
+        else if (end == 0)
+            from = k + 1;
+    }
+    if (from)
+        memmove(w, w + from, (size_t)(end - from) * sizeof *w);
+    memset(w + (end - from), 0, (size_t)(axis->stride - (end - from)) * sizeof *w);
+    axis->start[i] += from;
+    axis->count[i] = end - from;
+    axis->taps = STK_MAX(axis->taps, end - from);
+}
+
+/* Pillow's nearest adds up the steps; so does this, to be equal to it in every last bit. */
+static void choose_nearest(stk__resize_axis *axis, double from, double scale, bool flip)
+{
+    double at = from + scale * 0.5;
+    axis->taps = 1;
+    axis->bits = 14;
+    for (int32_t i = 0; i < axis->size; i++, at += scale) {
+        const int32_t to = flip ? axis->size - 1 - i : i;
+        axis->start[to] = at < axis->in_size ? (int32_t)at : axis->in_size - 1;
+        axis->count[to] = 1;
+        axis->weights[(size_t)to * (size_t)axis->stride] = 1 << 14;
+    }
+}
+
+void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, double from, double to, bool flip, double *real)
+{
+    const double scale = (to - from) / axis->size;
+    if (r->filter == STK__FILTER_NEAREST) {
+        choose_nearest(axis, from, scale, flip);
+        return;
+    }
+    const double spread = spread_of(r->filter, r->antialias, scale);
+    double most = 0;
+    for (int32_t i = 0; i < axis->size; i++) {
+        const int32_t at = flip ? axis->size - 1 - i : i;
+        const double one =
+            weigh_one(axis, at, r->filter, from + (i + 0.5) * scale, spread, real + (size_t)at * (size_t)axis->stride);
+        most = STK_MAX(most, one);
+    }
+    axis->bits = 14;
+    while (axis->bits < axis->bits_max && most * (double)(2 << axis->bits) < 32766)
+        axis->bits++;
+    axis->taps = 1;
+    for (int32_t i = 0; i < axis->size; i++)
+        round_one(axis, i, real + (size_t)i * (size_t)axis->stride);
+}

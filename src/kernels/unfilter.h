@@ -1,0 +1,15 @@
+/* PNG's row filters undone. */
+#ifndef STK_KERNELS_UNFILTER_H
+#define STK_KERNELS_UNFILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Undoes filter `kind` (0 to 4) of one row of `size` bytes in place; `pixel` bytes (1 to 8) per pixel; `above` is the row
+ * before it, undone (NULL: zeros). False for an unknown filter.
+ */
+bool stk__unfilter_row(int kind, uint8_t *row, const uint8_t *above, size_t size, size_t pixel);
+
+#endif

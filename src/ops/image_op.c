@@ -1,0 +1,44 @@
+/* What image ops ask of their field while planning. */
+#include "ops/image_op.h"
+
+#include <string.h>
+
+#include "base/banned.h"
+
+static stk_status refuse(const stk_host *host, const stk_field *f, const char *why, stk_error *err)
+{
+    return host->fail(err, STK_INVALID, "field '%s' %s", f->name, why);
+}
+
+static stk_status check_image(const stk_host *host, const stk_field *f, stk__image_takes takes, stk_error *err)
+{
+    if (f->dtype == STK_BYTES)
+        return refuse(host, f, "holds bytes; put decode_image before this", err);
+    if (f->ndim != 3)
+        return host->fail(err, STK_INVALID, "field '%s' has %d dimensions, wanted an image (height, width, channels)", f->name,
+                          f->ndim);
+    if (f->shape[2] < 1 || f->shape[2] > STK__CHANNELS_MAX) {
+        if (f->shape[0] >= 1 && f->shape[0] <= STK__CHANNELS_MAX)
+            return refuse(host, f, "has its channels first; put layout after this", err);
+        return host->fail(err, STK_INVALID, "field '%s' has %lld channels, wanted 1 to %d", f->name, (long long)f->shape[2],
+                          STK__CHANNELS_MAX);
+    }
+    if (takes == STK__TAKES_UINT8 && f->dtype != STK_UINT8)
+        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8; put normalize and cast after this", f->name,
+                          stk_dtype_name(f->dtype));
+    return STK_OK;
+}
+
+stk_status stk__image_plan_read(stk_plan *plan, const stk_host *host, stk__image_op *op, const char *name,
+                                stk__image_takes takes, stk_error *err)
+{
+    STK_TRY(host->plan_read(plan, name, &op->in, &op->from, err));
+    STK_TRY(check_image(host, &op->from, takes, err));
+    op->to = op->from;
+    return STK_OK;
+}
+
+stk_status stk__image_plan_write(stk_plan *plan, const stk_host *host, stk__image_op *op, stk_error *err)
+{
+    return host->plan_write(plan, &op->to, &op->out, err);
+}

@@ -1,0 +1,120 @@
+/* Names of shards and samples, and numbers as text. */
+#include "ops/sink_names.h"
+
+#include <string.h>
+
+#include "kernels/convert.h"
+
+#include "base/banned.h"
+
+/* Returns false on anything else than a number after a '%'. */
+static bool format_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards, int *out_numbers)
+{
+    *out_numbers = 0;
+    for (const char *p = pattern; *p; p++) {
+        if (*p != '%') {
+            stk__text_putc(t, *p);
+            continue;
+        }
+        p++;
+        if (*p == '%') {
+            stk__text_putc(t, '%');
+            continue;
+        }
+        int width = 0;
+        for (; *p >= '0' && *p <= '9' && width < 100; p++)
+            width = width * 10 + (*p - '0');
+        if (*p != 'd' || width > 20)
+            return false;
+        stk__text_printf(t, "%0*lld", width, (long long)(*out_numbers ? shards : shard));
+        ++*out_numbers;
+    }
+    return *out_numbers <= 2;
+}
+
+void stk__shard_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards)
+{
+    int numbers;
+    format_path(t, pattern, shard, shards, &numbers);
+}
+
+stk_status stk__shard_path_check(const stk_host *host, const char *pattern, int64_t shards, stk_error *err)
+{
+    stk__text t = STK__TEXT_INIT;
+    int numbers;
+    const bool ok = format_path(&t, pattern, 0, shards, &numbers);
+    stk__text_clear(&t);
+    if (!ok)
+        return host->fail(err, STK_INVALID, "path '%s' must have %%d or %%05d for the number of the shard", pattern);
+    if (shards > 1 && numbers == 0)
+        return host->fail(err, STK_INVALID, "path '%s' needs %%05d for the numbers of %lld shards", pattern,
+                          (long long)shards);
+    return STK_OK;
+}
+
+const char *stk__picture_extension(stk_bytes data)
+{
+    static const struct {
+        const char *extension, *first;
+        int64_t size;
+    } kinds[] = {
+        {"jpg", "\xff\xd8\xff", 3}, {"png", "\x89PNG\r\n\x1a\n", 8}, {"gif", "GIF8", 4}, {"bmp", "BM", 2},
+        {"webp", "RIFF", 4},
+    };
+    for (size_t i = 0; i < STK_COUNT(kinds); i++) {
+        if (data.size < kinds[i].size || memcmp(data.data, kinds[i].first, (size_t)kinds[i].size) != 0)
+            continue;
+        if (strcmp(kinds[i].extension, "webp") == 0 && (data.size < 12 || memcmp(data.data + 8, "WEBP", 4) != 0))
+            continue;
+        return kinds[i].extension;
+    }
+    return NULL;
+}
+
+const stk_column *stk__batch_column(const stk_batch *batch, const char *name)
+{
+    for (int32_t i = 0; i < batch->column_count; i++)
+        if (strcmp(batch->columns[i].name, name) == 0)
+            return &batch->columns[i];
+    return NULL;
+}
+
+void stk__text_element(stk__text *t, const stk_column *column, int64_t row)
+{
+    const stk_dtype dtype = column->dtype;
+    const char *at = (const char *)column->data + (size_t)row * stk_dtype_size(dtype);
+    if (dtype == STK_BYTES) {
+        const stk_bytes *bytes = (const void *)at;
+        stk__text_write(t, bytes->data, (size_t)bytes->size);
+    } else if (dtype == STK_FLOAT64) {
+        double x;
+        memcpy(&x, at, sizeof x);
+        stk__text_printf(t, "%.17g", x);
+    } else if (dtype == STK_FLOAT32 || dtype == STK_FLOAT16 || dtype == STK_BFLOAT16) {
+        float x;
+        stk__convert(&x, STK_FLOAT32, at, dtype, 1);
+        stk__text_printf(t, "%.9g", (double)x);
+    } else if (dtype == STK_UINT64) {
+        uint64_t x;
+        memcpy(&x, at, sizeof x);
+        stk__text_printf(t, "%llu", (unsigned long long)x);
+    } else {
+        int64_t x;
+        stk__convert(&x, STK_INT64, at, dtype, 1);
+        stk__text_printf(t, "%lld", (long long)x);
+    }
+}
+
+stk_status stk__check_name(const char *name, size_t size, const char *what, stk_error *err)
+{
+    bool good = size > 0, start = true; /* of a part between slashes */
+    for (size_t i = 0; i < size && good; i++) {
+        const unsigned char c = (unsigned char)name[i];
+        good = c >= 0x20 && c != 0x7f && !(start && (c == '/' || c == '.'));
+        start = c == '/';
+    }
+    if (good && !start)
+        return STK_OK;
+    return stk_error_set(err, STK_INVALID, "%s is '%.*s', which cannot be the name of a file", what,
+                         (int)STK_MIN(size, (size_t)200), name);
+}

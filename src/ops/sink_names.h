@@ -1,0 +1,27 @@
+/* What sinks call the things they write: shards, samples, and their members; and numbers as text. */
+#ifndef STK_OPS_SINK_NAMES_H
+#define STK_OPS_SINK_NAMES_H
+
+#include "base/str.h"
+#include "engine/op.h"
+
+/* Appends "part-%05d-of-%05d" with the number of the shard, then the number of shards. The pattern has been checked. */
+void stk__shard_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards);
+/* Whether the pattern is good for so many shards. */
+stk_status stk__shard_path_check(const stk_host *host, const char *pattern, int64_t shards, stk_error *err);
+
+/* "jpg", "png", "webp", "gif" or "bmp" by the first bytes; NULL for anything else. */
+const char *stk__picture_extension(stk_bytes data);
+
+/* The column of that name; the plan made sure that there is one. */
+const stk_column *stk__batch_column(const stk_batch *batch, const char *name);
+
+/*
+ * Appends element `row` of a column: bytes as they are, numbers so that they read back the same. `field` may be of any type.
+ */
+void stk__text_element(stk__text *t, const stk_column *column, int64_t row);
+
+/* INVALID unless it can be (part of) a file name: relative, nothing hidden, empty or ".." in it, no control characters. */
+stk_status stk__check_name(const char *name, size_t size, const char *what, stk_error *err);
+
+#endif

@@ -1,0 +1,232 @@
+/* decode_image: formats, channels, orientation, limits, damage, what runs as one. */
+#include <stdlib.h>
+
+#include "pictures.h"
+
+/* One Example for each of the given contents. */
+static void write_contents(const char *name, const stk_bytes *items, int count)
+{
+    stk__tfrecord_writer *file;
+    stk__example_writer writer = {0};
+    stk__text record = STK__TEXT_INIT;
+    assert_int_equal(stk__tfrecord_writer_open(in_dir(name), STK__PLAIN, 6, &file, NULL), STK_OK);
+    for (int i = 0; i < count; i++) {
+        const int64_t label = i;
+        stk__example_begin(&writer);
+        stk__example_add_bytes(&writer, "image", &items[i], 1);
+        stk__example_add_ints(&writer, "label", &label, 1);
+        stk__text_reset(&record);
+        assert_int_equal(stk__example_end(&writer, &record, NULL), STK_OK);
+        assert_int_equal(stk__tfrecord_writer_add(file, record.data, record.length, NULL), STK_OK);
+    }
+    assert_int_equal(stk__tfrecord_writer_commit(file, NULL), STK_OK);
+    stk__example_writer_clear(&writer);
+    stk__text_clear(&record);
+}
+
+/* A smooth picture, so that JPEG keeps it well. */
+static void smooth(uint8_t *pixels, int width, int height)
+{
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            uint8_t *p = pixels + (y * width + x) * 3;
+            p[0] = (uint8_t)(x * 200 / width + 20);
+            p[1] = (uint8_t)(y * 200 / height + 20);
+            p[2] = (uint8_t)(120 + (x + y) % 16);
+        }
+}
+
+static stk_bytes encode(bool jpeg, int width, int height, uint8_t **out)
+{
+    stk__image_decoder *codec = picture_codec();
+    uint8_t *pixels = stk__alloc((size_t)(width * height * 3));
+    size_t size = jpeg ? stk__jpeg_bound(width, height, 3) : stk__png_bound(width, height, 3);
+    *out = stk__alloc(size);
+    smooth(pixels, width, height);
+    const stk__pixels image = {pixels, width, height, 3, 1, (ptrdiff_t)width * 3};
+    const stk_status status = jpeg ? stk__jpeg_encode(codec, &image, 95, 420, *out, &size, NULL)
+                                   : stk__png_encode(codec, &image, 6, *out, &size, NULL);
+    assert_int_equal(status, STK_OK);
+    stk__image_decoder_free(codec);
+    stk__free(pixels);
+    return (stk_bytes){*out, (int64_t)size};
+}
+
+static void decode_image_gives_pixels_of_every_kind(void **state)
+{
+    uint8_t *a, *b;
+    const stk_bytes items[2] = {encode(false, 40, 30, &a), encode(true, 40, 30, &b)};
+    write_contents("p", items, 2);
+    taken t;
+    take_column(PICTURES " | batch(2, pad=true)", 1, "image", &t);
+    assert_int_equal(t.shape[0], 30);
+    assert_int_equal(t.shape[1], 40);
+    for (int k = 0; k < 40 * 30 * 3; k++)
+        assert_true(abs(taken_row(&t, 0)[k] - taken_row(&t, 1)[k]) < 24);
+    taken_clear(&t);
+    stk__free(a);
+    stk__free(b);
+}
+
+static void decode_image_to_gray_and_with_alpha(void **state)
+{
+    write_pictures("p", 2, 6, 5);
+    taken t;
+    take_column("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(image, channels=4) | batch(2, pad=true)", 1, "image", &t);
+    assert_int_equal(t.shape[2], 4);
+    assert_int_equal(taken_row(&t, 1)[3], 255);
+    assert_int_equal(taken_row(&t, 1)[0], picture_sample(1, 0, 0, 0));
+    taken_clear(&t);
+    take_column("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(image, channels=1) | batch(2, pad=true)", 1, "image", &t);
+    assert_int_equal(t.shape[2], 1);
+    assert_int_equal(t.size, 60);
+    taken_clear(&t);
+    assert_fails("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(image, channels=2)", NULL, STK_INVALID, "channels is 2");
+    assert_fails("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(label)", NULL, STK_INVALID, "wanted bytes");
+}
+
+static void decode_image_refuses_bombs(void **state)
+{
+    /* A sound header that promises 60000 x 60000 pixels. */
+    static const uint8_t bomb[] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0xea, 0x60,
+                                   0, 0, 0xea, 0x60, 8, 2, 0, 0, 0, 0x23, 0xcc, 0xb2, 0x2b, 0, 0, 0, 0};
+    const stk_bytes item = {bomb, sizeof bomb};
+    write_contents("p", &item, 1);
+    stk_error error;
+    stk_pipeline *p;
+    const stk_batch *batch;
+    stk_config config = harness_config();
+    assert_int_equal(try_open(PICTURES " | batch(1)", &config, &p, &error), STK_OK);
+    assert_int_equal(stk_pipeline_next(p, &batch, &error), STK_CORRUPT);
+    if (!strstr(error.message, "60000 x 60000") && !strstr(error.message, "IHDR"))
+        fail_msg("'%s' tells neither size nor chunk", error.message);
+    assert_string_equal(error.file, in_dir("p"));
+    assert_int_equal(error.record, 0);
+    stk_pipeline_close(p);
+    write_pictures("q", 2, 30, 30);
+    assert_fails("tfrecord(\"$D/q\") | parse(image=bytes) | decode_image(image, max_pixels=899)", NULL, STK_CORRUPT,
+                 "PNG image of 30 x 30 pixels, wanted at most max_pixels=899");
+}
+
+static void decode_image_follows_the_error_policy(void **state)
+{
+    uint8_t *a, *b;
+    stk_bytes items[5] = {encode(false, 40, 30, &a), {(const uint8_t *)"<html>", 6}, {NULL, 0}, encode(true, 40, 30, &b)};
+    items[4] = items[0];
+    items[4].size /= 2; /* cut off */
+    write_contents("p", items, 5);
+    assert_fails(PICTURES, NULL, STK_CORRUPT, "not an image");
+    stk_config config = harness_config();
+    config.on_error = STK_ON_ERROR_SKIP;
+    seen s;
+    run_all(PICTURES " | batch(8)", &config, &s);
+    assert_int_equal(s.stats.skipped, 3);
+    assert_int_equal(s.batches[0].rows, 2);
+    seen_clear(&s);
+    stk__free(a);
+    stk__free(b);
+}
+
+static void decode_image_tells_what_it_approximates(void **state)
+{
+    write_pictures("p", 1, 6, 5);
+    assert_explains(PICTURES " | random_resized_crop(image, 4, 4) | batch(1)", "approximate  decode_image");
+    stk_pipeline *p;
+    stk_error error;
+    assert_int_equal(try_open("tfrecord(\"$D/p\") | parse(image=bytes) | decode_image(image, exact=true) | resize(image, 4, 4) | batch(1)", NULL, &p, &error), STK_OK);
+    assert_null(strstr(stk_pipeline_explain(p), "approximate"));
+    stk_pipeline_close(p);
+}
+
+static void decode_image_exactly_is_the_same_fused_or_not(void **state)
+{
+    uint8_t *bytes[8];
+    stk_bytes items[8];
+    for (int i = 0; i < 8; i++)
+        items[i] = encode(true, 90 + 7 * i, 70 + 3 * i, &bytes[i]);
+    write_contents("p", items, 8);
+    assert_same_batches(PICTURES " | random_resized_crop(image, 24, 24) | random_flip(image) | normalize(image, mean=5) | layout(image) | batch(3)",
+                        PICTURES " | cache | random_resized_crop(image, 24, 24) | random_flip(image) | normalize(image, mean=5) | layout(image) | batch(3)");
+    assert_same_batches(PICTURES " | random_crop(image, 33, 21) | batch(3)", PICTURES " | cache | random_crop(image, 33, 21) | batch(3)");
+    /* What is approximated is near. */
+    taken fast, exact;
+    take_column(PICTURES " | random_resized_crop(image, 24, 24) | batch(3)", 2, "image", &fast);
+    take_column("tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(image, exact=true) | random_resized_crop(image, 24, 24) | batch(3)", 2,
+                "image", &exact);
+    assert_int_equal(fast.size, exact.size);
+    for (size_t k = 0; k < fast.size; k++)
+        assert_true(abs(fast.data[k] - exact.data[k]) <= 24);
+    taken_clear(&fast);
+    taken_clear(&exact);
+    for (int i = 0; i < 8; i++)
+        stk__free(bytes[i]);
+}
+
+/* A JPEG with an EXIF orientation put in behind its first marker. */
+static stk_bytes oriented(stk_bytes jpeg, int orientation, uint8_t **out)
+{
+    const uint8_t exif[36] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1,
+                              0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, (uint8_t)orientation, 0, 0, 0, 0, 0, 0};
+    *out = stk__alloc((size_t)jpeg.size + sizeof exif);
+    memcpy(*out, jpeg.data, 2);
+    memcpy(*out + 2, exif, sizeof exif);
+    memcpy(*out + 2 + sizeof exif, jpeg.data + 2, (size_t)jpeg.size - 2);
+    return (stk_bytes){*out, jpeg.size + (int64_t)sizeof exif};
+}
+
+/* Where a pixel of the picture as it is seen comes from. */
+static void stored_place(int orientation, int x, int y, int *sx, int *sy)
+{
+    enum { W = 64, H = 48 };
+    const int table[8][2] = {{x, y}, {W - 1 - x, y}, {W - 1 - x, H - 1 - y}, {x, H - 1 - y},
+                             {y, x}, {y, H - 1 - x}, {W - 1 - y, H - 1 - x}, {W - 1 - y, x}};
+    *sx = table[orientation - 1][0];
+    *sy = table[orientation - 1][1];
+}
+
+static void decode_image_turns_pictures_when_asked(void **state)
+{
+    uint8_t *plain, *bytes;
+    const stk_bytes jpeg = encode(true, 64, 48, &plain);
+    taken want;
+    write_contents("q", &jpeg, 1);
+    take_column("tfrecord(\"$D/q\") | parse(image=bytes) | decode_image(image)", 1, "image", &want);
+    for (int o = 1; o <= 8; o++) {
+        const stk_bytes item = oriented(jpeg, o, &bytes);
+        write_contents("p", &item, 1);
+        taken t, part;
+        take_column("tfrecord(\"$D/p\") | parse(image=bytes) | decode_image(image, orient=true) | batch(1, pad=true)", 1, "image", &t);
+        take_column("tfrecord(\"$D/p\") | parse(image=bytes) | decode_image(image, orient=true) | center_crop(image, 20, 30)", 1, "image", &part);
+        const int width = o >= 5 ? 48 : 64, height = o >= 5 ? 64 : 48;
+        assert_int_equal(t.shape[0], height);
+        assert_int_equal(t.shape[1], width);
+        for (int y = 0; y < height; y++)
+            for (int x = 0; x < width; x++) {
+                int sx, sy;
+                stored_place(o, x, y, &sx, &sy);
+                assert_memory_equal(taken_row(&t, 0) + (y * width + x) * 3, taken_row(&want, 0) + (sy * 64 + sx) * 3, 3);
+            }
+        for (int y = 0; y < 20; y++)
+            assert_memory_equal(taken_row(&part, 0) + y * 90,
+                                taken_row(&t, 0) + (((height - 20) / 2 + y) * width + (width - 30) / 2) * 3, 90);
+        taken_clear(&t);
+        taken_clear(&part);
+        stk__free(bytes);
+    }
+    taken_clear(&want);
+    stk__free(plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OP_TEST(decode_image_gives_pixels_of_every_kind),
+        OP_TEST(decode_image_to_gray_and_with_alpha),
+        OP_TEST(decode_image_refuses_bombs),
+        OP_TEST(decode_image_follows_the_error_policy),
+        OP_TEST(decode_image_tells_what_it_approximates),
+        OP_TEST(decode_image_exactly_is_the_same_fused_or_not),
+        OP_TEST(decode_image_turns_pictures_when_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
