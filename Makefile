@@ -1,6 +1,6 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
-.PHONY: all help deps build test lint demo fuzz bench format install clean
+.PHONY: all help deps build test lint demo fuzz bench numerics format install clean
 
 all: build ## build build/stoker and libstoker.so
 
@@ -29,6 +29,9 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 
 bench: deps build ## measure, and print the table of docs/performance.md
 	@bench/run.sh
+
+numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, and print what differs
+	@scripts/numerics.sh
 
 format: ## clang-format over all C files
 	@scripts/deps.sh format

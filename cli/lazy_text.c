@@ -14,8 +14,6 @@ typedef struct layout {
     size_t head;         /* the op that `take` goes behind: the source, or interleave, which wants to be next to it */
     size_t first_random; /* the first op on samples that draws random numbers; count: none */
     size_t last_sample;  /* the last op that works on samples; 0: the source itself */
-    size_t batch;        /* count: none */
-    bool has_rows_ops;   /* ops on finished batches, which may draw random numbers too */
 } layout;
 
 static bool is_order(const stk_op *op, const char *name)
@@ -25,14 +23,11 @@ static bool is_order(const stk_op *op, const char *name)
 
 static layout look_at(const lazy *z, const stk_text_op *ops, size_t count)
 {
-    layout l = {.text = z->setup.text, .ops = ops, .count = count, .first_random = count, .batch = count};
+    layout l = {.text = z->setup.text, .ops = ops, .count = count, .first_random = count};
     for (size_t i = 0; i < count; i++) {
         const stk_op *op = ops[i].op;
         if (is_order(op, "interleave"))
             l.head = i;
-        if (op->role == STK_ROLE_BATCH)
-            l.batch = i;
-        l.has_rows_ops = l.has_rows_ops || op->role == STK_ROLE_ROWS;
         if (op->role != STK_ROLE_SAMPLE)
             continue;
         l.last_sample = i;
@@ -69,14 +64,10 @@ static size_t cache_place(const layout *l, lazy_kind kind)
     return kind == LAZY_CACHED ? l->first_random - 1 : l->last_sample;
 }
 
-/*
- * One op on a line. Random numbers depend on the number of the op in the text, and a cache moves what follows it by one. So
- * where another way has its cache, a `skip(0)`, which does nothing, moves it as well: then all ways draw the same.
- */
+/* One op on a line. All ways draw the same random numbers: a cache does not change them. */
 static void write_text(stk__text *t, const layout *l, lazy_kind kind, const char *directory, int64_t take,
                        int64_t epochs, bool check)
 {
-    const bool stored = kind == LAZY_STORED || kind == LAZY_DISK;
     for (size_t i = 0; i < l->count; i++) {
         const stk_text_op *op = &l->ops[i];
         if (!left_out(op->op, check)) {
@@ -85,8 +76,6 @@ static void write_text(stk__text *t, const layout *l, lazy_kind kind, const char
         }
         if (i == l->head && take)
             stk__text_printf(t, "\n| take(%lld)", (long long)take);
-        if ((i == l->head && kind != LAZY_CACHED) || (i == l->batch && l->has_rows_ops && !stored))
-            stk__text_puts(t, "\n| skip(0)");
         if (i == cache_place(l, kind))
             put_cache(t, kind == LAZY_DISK ? directory : NULL);
     }

@@ -55,14 +55,16 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-# Python packages that tests read traces with. Without them those tests are skipped, and say so.
+# Python packages that tests compare with, and photographs. Without them those tests are skipped, and say so.
 wanted=tests/python/requirements.txt
-if [ -f "$wanted" ] && ! cmp -s "$wanted" .venv-test/requirements.txt; then
+pictures=tests/python/requirements-pictures.txt
+if ! cat "$wanted" "$pictures" | cmp -s - .venv-test/requirements.txt; then
     rm -rf .venv-test
     python3 -m venv .venv-test
-    if .venv-test/bin/python -m pip install -q --disable-pip-version-check -r "$wanted"; then
-        cp "$wanted" .venv-test/requirements.txt
+    pip=(.venv-test/bin/python -m pip install -q --disable-pip-version-check)
+    if "${pip[@]}" -r "$wanted" && "${pip[@]}" --no-deps -r "$pictures"; then
+        cat "$wanted" "$pictures" > .venv-test/requirements.txt
     else
-        echo "deps.sh: could not install $wanted; tests that need it will be skipped" >&2
+        echo "deps.sh: could not install $wanted and $pictures; tests that need them will be skipped" >&2
     fi
 fi

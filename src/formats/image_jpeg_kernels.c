@@ -40,7 +40,7 @@ static int32_t descale(uint32_t x, int bits)
     return (int32_t)(x + (1u << (bits - 1))) >> bits;
 }
 
-/* One line of 8, `step` apart. See image_jpeg_idct8.h for the method. */
+/* One line of 8, `step` apart. See image_jpeg_idct8.inc for the method. */
 static void idct8_line(const int16_t in[8], int32_t out[8], int bits)
 {
     const int16_t z3 = (int16_t)(in[7] + in[3]), z4 = (int16_t)(in[5] + in[1]);
@@ -201,7 +201,7 @@ STK__SSE4 static inline void store_rows(const stk__jpeg_block *block, __m128i ro
 #define STORE_ROWS(lane, rows, y) store_rows((lane)[0], rows, y)
 #define IDCT8_NAME idct8_sse4
 #define IDCT8_TARGET STK__SSE4
-#include "formats/image_jpeg_idct8.h"
+#include "formats/image_jpeg_idct8.inc"
 #undef VECTOR
 #undef WIDE
 #undef ZERO_VECTOR
@@ -231,7 +231,7 @@ STK__AVX2 static inline void store_row_pairs(const stk__jpeg_block *const lane[2
 #define STORE_ROWS(lane, rows, y) store_row_pairs(lane, rows, y)
 #define IDCT8_NAME idct8_avx2
 #define IDCT8_TARGET STK__AVX2
-#include "formats/image_jpeg_idct8.h"
+#include "formats/image_jpeg_idct8.inc"
 
 /* ---- 4 x 4: two blocks side by side in 128 bits ---- */
 

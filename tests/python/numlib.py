@@ -1,9 +1,11 @@
 """What the comparisons of image ops with other libraries share: photographs, folders of pictures, differences, distributions."""
 import os
 import shutil
+import struct
 import sys
 import tempfile
 import traceback
+import zlib
 
 import numpy
 
@@ -67,6 +69,16 @@ class Session:
         with open(os.path.join(self.pictures, name), "rb") as stream:
             return stream.read()
 
+    def pixels(self, name, size=None):
+        """A photograph as an RGB array, cut to a size around its middle."""
+        with Folder() as folder:
+            folder.add(self.photo(name), os.path.splitext(name)[1])
+            image, = self.stoker.rows(folder.source + " | decode_image(image)")
+        if size:
+            left, top = (image.shape[1] - size[0]) // 2, (image.shape[0] - size[1]) // 2
+            image = image[top:top + size[1], left:left + size[0]]
+        return numpy.ascontiguousarray(image)
+
     def note(self, op, peer, most, mean, allowed):
         """Keeps the worst of what was measured for a row of the table."""
         row = self.table.setdefault((op, peer), [most, mean, allowed])
@@ -128,6 +140,106 @@ def places(pixels):
     red, green, blue = (pixels[..., c].astype(int) for c in range(3))
     return red | (blue & 15) << 8, green | (blue >> 4) << 8
 
+
+# ---- running ----
+
+def png(array):
+    """A plain PNG of a (height, width, 3) array."""
+    height, width, _ = array.shape
+    rows = numpy.concatenate([numpy.zeros((height, 1), numpy.uint8), array.reshape(height, -1)], 1)
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows.tobytes(), 1)),
+             (b"IEND", b"")]
+    chunks = [struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def run(session, images, ops, times=1, seed=0):
+    """Images, as arrays or encoded, through ops; each of them `times` times, in `times` epochs."""
+    with Folder() as folder:
+        for image in images:
+            folder.add(image if isinstance(image, bytes) else png(numpy.asarray(image)), ".png")
+        text = "%s | repeat(%d) | decode_image(image) | %s | batch(4)" % (folder.source, times, ops)
+        return session.stoker.rows(text, seed=seed)
+
+
+def draws(session, image, ops, keep, seed, count):
+    """keep(images) for `count` draws of ops on an image: 40 samples, the rest in epochs."""
+    with Folder() as folder:
+        for _ in range(40):
+            folder.add(png(image), ".png")
+        text = "%s | repeat(%d) | decode_image(image) | %s | batch(500)" % (folder.source, count // 40, ops)
+        parts = [keep(batch["image"]) for batch in session.stoker.batches(text, seed=seed)]
+    return numpy.concatenate(parts)
+
+
+def labelled(session, images, ops, times=1, seed=0):
+    """Images of one size, each of a class of its own, through ops: batches."""
+    with Folder() as folder:
+        os.rmdir(os.path.join(folder.root, "a"))
+        for number, image in enumerate(images):
+            os.makedirs(os.path.join(folder.root, "a%03d" % number))
+            with open(os.path.join(folder.root, "a%03d" % number, "0.png"), "wb") as stream:
+                stream.write(png(image))
+        text = "%s | repeat(%d) | decode_image(image) | center_crop(image, %d, %d) | one_hot(label, %d) | batch(%d)%s" % (
+            folder.source, times, *images[0].shape[:2], len(images), len(images), ops)
+        return list(session.stoker.batches(text, seed=seed))
+
+
+# ---- finding out what was drawn: it does not depend on what is in the image ----
+
+def rectangles(session, size, ops, times=1, seed=0):
+    """The rectangles that random crops take from images of a size."""
+    found = []
+    for picture in run(session, [coordinates(*size)], ops, times, seed):
+        x, y = places(picture)
+        found.append((x[0, 0], y[0, 0], x[-1, -1] + 1, y[-1, -1] + 1))
+    return [tuple(int(n) for n in box) for box in found]
+
+
+def best(error, low, high, rounds=5, steps=40):
+    """Where `error` is least between low and high: a grid around the best of the grid before."""
+    for _ in range(rounds):
+        grid = numpy.linspace(low, high, steps + 1)
+        at = grid[int(numpy.argmin([error(x) for x in grid]))]
+        width = (high - low) / steps
+        low, high = at - width, at + width
+    return float(at)
+
+
+def off(found, wanted):
+    """How far they are apart, on average."""
+    return float(numpy.abs(found.astype(int) - numpy.asarray(wanted).astype(int)).mean())
+
+
+def slopes(size, steep):
+    """A picture whose red and green grow evenly to the right and down."""
+    y, x = numpy.mgrid[0:size[1], 0:size[0]]
+    middle = [(x + 0.5 - size[0] / 2) * steep + 127.5, (y + 0.5 - size[1] / 2) * steep + 127.5, 0 * x]
+    return numpy.clip(numpy.rint(numpy.stack(middle, -1)), 0, 255).astype(numpy.uint8)
+
+
+def angles(session, size, ops, times, seed):
+    """The angles by which pictures of a size are turned, in degrees, read off a picture of slopes."""
+    steep = 240 / numpy.hypot(*size)
+    y, x = numpy.mgrid[0:size[1], 0:size[0]]
+    u, v = x + 0.5 - size[0] / 2, y + 0.5 - size[1] / 2
+    inside = numpy.hypot(u, v) < min(size) / 2 - 2
+    found = []
+    for picture in run(session, [slopes(size, steep)], ops, times, seed):
+        across, down = ((picture[..., c] - 127.5)[inside] / steep for c in range(2))
+        cosine = (across * u[inside] + down * v[inside]).mean()
+        sine = (down * u[inside] - across * v[inside]).mean()
+        found.append(float(numpy.degrees(numpy.arctan2(sine, cosine))))
+    return found
+
+
+def corners(images):
+    """x, y, width, height of what nearest pixels were taken from."""
+    x, y = places(images)
+    return numpy.stack([x[:, 0, 0], y[:, 0, 0], x[:, 0, -1] - x[:, 0, 0] + 1, y[:, -1, 0] - y[:, 0, 0] + 1], -1)
+
+
+# ---- the test program ----
 
 def main(tests):
     """Runs functions on a Session of the build directory that the first argument names; `--table` prints what was measured,
