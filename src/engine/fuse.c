@@ -37,8 +37,13 @@ static int next_member(const stk__plan *plan, int last)
     const int next = only_reader(plan, step->writes[0]);
     if (next < 0 || plan->segment[next]->op->fuse != step->op->fuse || plan->segment[next]->write_count != 1)
         return -1;
-    const bool stored_between = plan->cache_at > last && plan->cache_at <= next;
-    return stored_between ? -1 : next;
+    if (plan->cache_at > last && plan->cache_at <= next)
+        return -1;
+    /* A take that counts samples must not count one that fails in an op before it. */
+    for (int k = 0; k < plan->relay_count; k++)
+        if (plan->relays[k].segment_at > last && plan->relays[k].segment_at <= next)
+            return -1;
+    return next;
 }
 
 static stk_status set_group(stk__plan *plan, const int *members, int count, stk_error *err)

@@ -72,8 +72,9 @@ typedef struct stk__order {
 typedef struct stk__fuse {
     /* Whether `next` can run behind these ops, which are in order. Every group starts with an op that has a worker_open. */
     bool (*joins)(const void *const *states, size_t count, const void *next);
-    /* All of them for one sample: the fields that the first reads are there, the field that the last writes is to be made. */
-    stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, stk_error *err);
+    /* All of them for one sample: the fields that the first reads are there, the field that the last writes is to be made. On
+       failure *out_at tells which of them was at work. */
+    stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at, stk_error *err);
     /* What comes out other than from the ops one by one, for the plan; NULL: nothing. */
     const char *(*approximates)(const void *const *states, size_t count, bool exact);
 } stk__fuse;

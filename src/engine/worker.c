@@ -118,7 +118,7 @@ static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error
 {
     stk_pipeline *p = w->pipeline;
     stk__part *part = w->part;
-    stk__error_origin(error, &ts->sample.origin, p->plan.segment[step]->op->name);
+    stk__error_origin(error, &ts->sample.origin, p->plan.segment[step]->op->name); /* unless the op was named already */
     ts->alive = false;
     const bool about_data = error->status == STK_CORRUPT || error->status == STK_IO;
     if (p->direct || !about_data || p->plan.config.on_error == STK_ON_ERROR_STOP) {
@@ -149,11 +149,23 @@ static void row_dropped(stk__worker *w, stk__tile_sample *ts, int step)
     w->part->dropped_at[ts->sample.row] = step;
 }
 
+/* One sample through what runs at this step: an op, or several as one. */
+static stk_status run_sample(const stk_pipeline *p, const stk__worker_call *wc, stk_sample *sample, stk_error *error)
+{
+    const stk__step *step = p->plan.segment[wc->step];
+    if (!wc->group)
+        return step->op->process(&wc->call, sample, error);
+    size_t at = 0;
+    const stk_status status = step->op->fuse->process(wc->group, wc->group_count, sample, &at, error);
+    if (STK_UNLIKELY(status != STK_OK))
+        snprintf(error->op, sizeof error->op, "%s", p->plan.segment[step->group[at]]->op->name);
+    return status;
+}
+
 /* One step over the tile. */
 static void run_step(stk__worker *w, int step, int n, stk_error *error)
 {
     stk_pipeline *p = w->pipeline;
-    const stk_op *op = p->plan.segment[step]->op;
     const stk__worker_call *wc = &w->calls[step];
     int done = 0;
     for (int i = 0; i < n; i++) {
@@ -161,8 +173,7 @@ static void run_step(stk__worker *w, int step, int n, stk_error *error)
         if (!ts->alive || (ts->cached && step < p->plan.cache_at))
             continue;
         error->status = STK_OK;
-        const stk_status status = wc->group ? op->fuse->process(wc->group, wc->group_count, &ts->sample, error)
-                                            : op->process(&wc->call, &ts->sample, error);
+        const stk_status status = run_sample(p, wc, &ts->sample, error);
         done++;
         if (STK_LIKELY(status == STK_OK))
             continue;

@@ -1,5 +1,6 @@
 /* Carries out what image ops drew for a sample: lazily, from encoded bytes or pixels to a slot of the batch. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -520,7 +521,9 @@ typedef struct chain {
     size_t call_count;
     stk_sample *sample;
     stk__act acts[ACTS_MAX];
+    size_t ops[ACTS_MAX]; /* the op that each act is of */
     size_t count;
+    size_t at; /* the op at work */
     stk__image_work work;
 } chain;
 
@@ -591,6 +594,7 @@ static stk_status carry_out(chain *c, stk_error *err)
         const stk__act *act = &c->acts[i];
         if (only_storing(act, c->count - i, c->work.dtype))
             return finish(c, i, err);
+        c->at = c->work.decode ? 0 : c->ops[i]; /* what fails while nothing is decoded is decoding */
         if (act->kind == STK__ACT_RESIZE) {
             bool done = false;
             STK_TRY(act_resize(c, &i, &done, err));
@@ -634,6 +638,7 @@ static stk_status draw_all(chain *c, size_t from, stk_error *err)
         stk__act *act = &c->acts[c->count];
         act->kind = STK__ACT_NOTHING;
         act->state = op;
+        c->at = c->ops[c->count] = i;
         STK_TRY(op->draw(c->calls[i], c->sample, &size, act, err));
         if (act->kind == STK__ACT_NOTHING)
             continue;
@@ -674,24 +679,34 @@ static stk_status start_pixels(chain *c, const stk__image_op *op, const stk_valu
     return STK_OK;
 }
 
-static stk_status process_chain(const stk_call *const *calls, size_t count, stk_sample *sample, stk_error *err)
+static stk_status run_chain(chain *c, stk_error *err)
 {
-    const stk__image_op *first = calls[0]->state;
+    const stk__image_op *first = c->calls[0]->state;
+    const stk_value *value = &c->sample->values[first->in];
+    c->count = c->at = 0;
+    c->work = (stk__image_work){.worker = c->calls[0]->worker, .dtype = first->decodes ? STK_UINT8 : first->from.dtype,
+                                .scale_x = 1, .scale_y = 1};
+    if (first->decodes)
+        STK_TRY(start_encoded(c, (const stk__decode_state *)(const void *)first, value, err));
+    else
+        STK_TRY(start_pixels(c, first, value, err));
+    c->work.view = (view){.width = c->work.whole.width, .height = c->work.whole.height};
+    STK_TRY(draw_all(c, first->decodes ? 1 : 0, err));
+    c->at = 0;
+    return carry_out(c, err);
+}
+
+static stk_status process_chain(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at, stk_error *err)
+{
     chain c;
     c.calls = calls;
     c.call_count = count;
     c.sample = sample;
-    c.count = 0;
-    c.work = (stk__image_work){.worker = calls[0]->worker, .dtype = first->decodes ? STK_UINT8 : first->from.dtype,
-                               .scale_x = 1, .scale_y = 1};
-    const stk_value *value = &sample->values[first->in];
-    if (first->decodes)
-        STK_TRY(start_encoded(&c, (const stk__decode_state *)(const void *)first, value, err));
-    else
-        STK_TRY(start_pixels(&c, first, value, err));
-    c.work.view = (view){.width = c.work.whole.width, .height = c.work.whole.height};
-    STK_TRY(draw_all(&c, first->decodes ? 1 : 0, err));
-    return carry_out(&c, err);
+    const stk_status status = run_chain(&c, err);
+    *out_at = c.at;
+    if (STK_UNLIKELY(status != STK_OK) && !err->field[0])
+        snprintf(err->field, sizeof err->field, "%s", ((const stk__image_op *)calls[c.at]->state)->from.name);
+    return status;
 }
 
 /* ---- planning ---- */
@@ -774,5 +789,6 @@ const stk__fuse stk__image_fuse = {
 
 stk_status stk__image_process(const stk_call *call, stk_sample *sample, stk_error *err)
 {
-    return process_chain(&call, 1, sample, err);
+    size_t at;
+    return process_chain(&call, 1, sample, &at, err);
 }

@@ -116,6 +116,17 @@ static void decode_image_follows_the_error_policy(void **state)
     items[4].size /= 2; /* cut off */
     write_contents("p", items, 5);
     assert_fails(PICTURES, NULL, STK_CORRUPT, "not an image");
+    /* Ops that run as one tell which of them it was. */
+    seen stopped;
+    run_some(PICTURES " | random_crop(image, 4) | normalize(image)", NULL, -1, NULL, &stopped);
+    assert_int_equal(stopped.status, STK_CORRUPT);
+    assert_string_equal(stopped.error.op, "decode_image");
+    assert_string_equal(stopped.error.field, "image");
+    assert_int_equal(stopped.error.record, 1);
+    seen_clear(&stopped);
+    run_some(PICTURES " | take(1) | random_crop(image, 60) | batch(1)", NULL, -1, NULL, &stopped);
+    assert_string_equal(stopped.error.op, "random_crop");
+    seen_clear(&stopped);
     stk_config config = harness_config();
     config.on_error = STK_ON_ERROR_SKIP;
     seen s;

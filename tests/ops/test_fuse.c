@@ -29,6 +29,17 @@ static void group_ends_at_a_cache(void **state)
     stk_pipeline_close(p);
 }
 
+/* A sample that cannot be decoded is none of those that a take behind a filter counts. */
+static void group_does_not_reach_across_a_take_that_counts(void **state)
+{
+    write_pictures("p", 10, 12, 10);
+    stk_pipeline *p;
+    stk_error error;
+    assert_int_equal(try_open(PICTURES " | filter(\"label > 1\") | take(3) | random_crop(image, 8) | batch(4)", NULL, &p, &error), STK_OK);
+    assert_null(strstr(stk_pipeline_explain(p), "run as one"));
+    stk_pipeline_close(p);
+}
+
 static void group_is_timed_as_one(void **state)
 {
     write_pictures("p", 10, 12, 10);
@@ -108,6 +119,7 @@ int main(void)
         OP_TEST(ops_on_other_fields_do_not_part_a_group),
         OP_TEST(group_runs_behind_a_filter_in_its_midst),
         OP_TEST(group_ends_at_a_cache),
+        OP_TEST(group_does_not_reach_across_a_take_that_counts),
         OP_TEST(group_is_timed_as_one),
         OP_TEST(random_numbers_do_not_depend_on_ops_that_draw_none),
         OP_TEST(rows_ops_stand_behind_batch),

@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
 
 try:
@@ -22,7 +23,8 @@ except ImportError as missing:
 import numlib
 from numlib import Folder, Skip, angles, best, corners, draws, labelled, off, rectangles, run, slopes
 
-FULL = " | decode_image(image)"
+# Pillow would rather have palettes with alpha turned to RGBA; we want to see what RGB gives.
+warnings.filterwarnings("ignore", message="Palette images with Transparency")
 JPEG_TOOL = "tests/jpeg_tool"
 
 
