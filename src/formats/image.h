@@ -42,7 +42,7 @@ typedef struct stk__image_want {
                                     alpha is dropped, not blended, where it is not wanted */
     int32_t cover_width, cover_height; /* what the rectangle will be resized to: a smaller decode is fine as long as the
                                           rectangle has at least this size; 0: full size */
-    bool exact;                  /* the same pixels as the reference decoder gives: no scaled decode, no fast upsampling */
+    bool exact;                  /* the same pixels as the reference decoder gives: no scaled decode */
 } stk__image_want;
 
 /* What was decoded: a rectangle that holds the wanted one. */

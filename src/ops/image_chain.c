@@ -41,7 +41,8 @@ struct stk__image_work {
     stk__image_size whole; /* the picture that the view is about */
     stk__pixels image;     /* what there is of it */
     int32_t image_x, image_y; /* its first pixel in the (scaled) picture */
-    double scale_x, scale_y;  /* 1, unless it was decoded at a smaller size */
+    double scale;             /* 1, unless it was decoded at a smaller size: 1/2, 1/4, 1/8 */
+    double extra_x, extra_y;  /* of a smaller size, which is rounded up: what lies before the picture's first pixel */
     bool owned;               /* it may be changed */
     view view;
 };
@@ -194,6 +195,24 @@ static stk_status turn(stk__image_work *work, const stk__image_got *got, stk_err
     return STK_OK;
 }
 
+/*
+ * A scaled picture is rounded up to whole pixels, so its last ones reach beyond the picture: the scale is not the ratio of
+ * the sizes but the power of two below. Where the picture is turned or mirrored those pixels may come first.
+ */
+static void set_scale(stk__image_work *work, const stk__image_got *got)
+{
+    const int32_t width = work->info.width, height = work->info.height;
+    const int o = work->info.orientation;
+    double scale = 1;
+    while (scale * width > got->scaled_width || scale * height > got->scaled_height)
+        scale /= 2;
+    const double extra_x = mirrors_x(o) ? got->scaled_width - scale * width : 0;
+    const double extra_y = mirrors_y(o) ? got->scaled_height - scale * height : 0;
+    work->scale = scale;
+    work->extra_x = o >= 5 ? extra_y : extra_x;
+    work->extra_y = o >= 5 ? extra_x : extra_y;
+}
+
 /* Decodes at least the rectangle `r`; for a resize to cover_width x cover_height it may come out smaller. */
 static stk_status decode(stk__image_work *work, rect r, int32_t cover_width, int32_t cover_height, stk_error *err)
 {
@@ -215,8 +234,7 @@ static stk_status decode(stk__image_work *work, rect r, int32_t cover_width, int
     work->owned = true;
     if (info->orientation != 1)
         STK_TRY(turn(work, &got, err));
-    work->scale_x = (double)(swap ? got.scaled_height : got.scaled_width) / work->whole.width;
-    work->scale_y = (double)(swap ? got.scaled_width : got.scaled_height) / work->whole.height;
+    set_scale(work, &got);
     return STK_OK;
 }
 
@@ -225,7 +243,8 @@ static stk_status decode(stk__image_work *work, rect r, int32_t cover_width, int
 static void view_reset(stk__image_work *work)
 {
     work->image_x = work->image_y = 0;
-    work->scale_x = work->scale_y = 1;
+    work->scale = 1;
+    work->extra_x = work->extra_y = 0;
     work->whole = (stk__image_size){work->image.width, work->image.height, work->image.channels};
     work->view = (view){.width = work->image.width, .height = work->image.height};
 }
@@ -487,16 +506,16 @@ static stk_status resize_input(stk__image_work *work, rect from, stk__resize *r,
                        smooth ? (int32_t)ceil(r->height / part_y) : 0, err));
     }
     *out = work->image;
-    if (work->scale_x == 1 && work->scale_y == 1) {
+    if (work->scale == 1) {
         work->view = (view){.x = from.x, .y = from.y, .width = from.width, .height = from.height};
         *out = view_pixels(work);
         return STK_OK;
     }
     stk__box *b = &r->box;
-    b->x0 = fmax(0, (from.x + b->x0) * work->scale_x - work->image_x);
-    b->y0 = fmax(0, (from.y + b->y0) * work->scale_y - work->image_y);
-    b->x1 = fmin(out->width, (from.x + b->x1) * work->scale_x - work->image_x);
-    b->y1 = fmin(out->height, (from.y + b->y1) * work->scale_y - work->image_y);
+    b->x0 = fmax(0, (from.x + b->x0) * work->scale + work->extra_x - work->image_x);
+    b->y0 = fmax(0, (from.y + b->y0) * work->scale + work->extra_y - work->image_y);
+    b->x1 = fmin(out->width, (from.x + b->x1) * work->scale + work->extra_x - work->image_x);
+    b->y1 = fmin(out->height, (from.y + b->y1) * work->scale + work->extra_y - work->image_y);
     return STK_OK;
 }
 
@@ -685,7 +704,7 @@ static stk_status run_chain(chain *c, stk_error *err)
     const stk_value *value = &c->sample->values[first->in];
     c->count = c->at = 0;
     c->work = (stk__image_work){.worker = c->calls[0]->worker, .dtype = first->decodes ? STK_UINT8 : first->from.dtype,
-                                .scale_x = 1, .scale_y = 1};
+                                .scale = 1};
     if (first->decodes)
         STK_TRY(start_encoded(c, (const stk__decode_state *)(const void *)first, value, err));
     else
@@ -773,8 +792,7 @@ static const char *chain_approximates(const void *const *states, size_t count, b
     for (size_t i = 1; i < count; i++) {
         const stk__image_op *op = states[i];
         if (op->kind == STK__ACT_RESIZE)
-            return "decode_image: a JPEG is decoded at a smaller size and with simple upsampling where the resize behind it "
-                   "allows; exact=true turns this off";
+            return "decode_image: a JPEG is decoded at a smaller size where the resize behind it allows; exact=true turns this off";
         if (op->kind != STK__ACT_VIEW && op->kind != STK__ACT_FLIP)
             return NULL;
     }
