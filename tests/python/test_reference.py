@@ -18,6 +18,15 @@ def all_ops(place, *plugins):
     return json.loads(done.stdout)
 
 
+def make_pictures(test, place):
+    """Three classes of pictures as the examples have them: as folders, and as a tar file."""
+    made = "pictures(60, width=64, height=48) | filter(\"label < 3\") | encode_png(image) | "
+    for sink in ("write_image_folder(\"d/photos\")", "write_image_folder(\"d/pictures\")",
+                 "write_webdataset(\"d/a.tar\", image=\"png\", label=\"cls\")"):
+        done = place.run(f"build/stoker run -q --plugin build/examples/op_pictures.so -e {shlex.quote(made + sink)}")
+        test.assertEqual(done.returncode, 0, done.stdout)
+
+
 class Reference(unittest.TestCase):
     maxDiff = None
 
@@ -37,6 +46,7 @@ class Reference(unittest.TestCase):
         plugins = ("build/examples/op_blobs.so", "build/examples/op_negate.so")
         with doclib.Place(BUILD) as place:
             place.make_blobs("d/part-%05d.tfrecord")
+            make_pictures(self, place)
             (place.path / "words.txt").write_text("a\nb\nc\n")
             for op in all_ops(place, *plugins):
                 with self.subTest(op=op["name"]):
