@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { CHECK_SAMPLES = 1000 };
+enum { CHECK_SAMPLES = 1000, BATCH_SIZE = 256 /* of pipelines without a batch, as runs of them have */ };
 
 typedef struct layout {
     const char *text; /* the user's */
@@ -14,6 +14,7 @@ typedef struct layout {
     size_t head;         /* the op that `take` goes behind: the source, or interleave, which wants to be next to it */
     size_t first_random; /* the first op on samples that draws random numbers; count: none */
     size_t last_sample;  /* the last op that works on samples; 0: the source itself */
+    bool has_batch;
 } layout;
 
 static bool is_order(const stk_op *op, const char *name)
@@ -28,6 +29,7 @@ static layout look_at(const lazy *z, const stk_text_op *ops, size_t count)
         const stk_op *op = ops[i].op;
         if (is_order(op, "interleave"))
             l.head = i;
+        l.has_batch = l.has_batch || op->role == STK_ROLE_BATCH;
         if (op->role != STK_ROLE_SAMPLE)
             continue;
         l.last_sample = i;
@@ -79,6 +81,8 @@ static void write_text(stk__text *t, const layout *l, lazy_kind kind, const char
         if (i == cache_place(l, kind))
             put_cache(t, kind == LAZY_DISK ? directory : NULL);
     }
+    if (!l->has_batch) /* else batches would reach over epochs */
+        stk__text_printf(t, "\n| batch(%d)", BATCH_SIZE);
     stk__text_printf(t, "\n| repeat(%lld)\n", (long long)epochs);
 }
 

@@ -87,6 +87,10 @@ static void say_place(const char *text, int line_number, int column)
 static const char *advice(const stk_error *err)
 {
     switch (err->status) {
+    case STK_UNSUPPORTED:
+        if (err->line > 0 || !err->op[0]) /* the pipeline, not a record */
+            return NULL;
+        /* fall through */
     case STK_CORRUPT:
         return "--on-error skip leaves bad records out, --on-error quarantine=FILE lists them too";
     case STK_LIMIT:

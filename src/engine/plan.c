@@ -168,6 +168,9 @@ static stk_status place_step(stk__plan *plan, stk__step *step, walk *w, stk_erro
     case STK_ROLE_SINK:
         if (step->number != plan->step_count - 1)
             return stk_error_set(err, STK_INVALID, "is a sink: it can only come last");
+        if (w->after_rows && step->op->process)
+            return stk_error_set(err, STK_INVALID, "encodes single samples: it cannot write what %s makes of batches",
+                                 w->after_rows->op->name);
         plan->sink = step;
         /* What a sink does to single samples (encoding them, say) runs in the workers; what it consumes comes in order. */
         if (step->op->process || step->op->schema)

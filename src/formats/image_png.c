@@ -271,8 +271,10 @@ static stk_status inflate_rows(stk__inflate *inflate, const uint8_t *data, size_
 {
     /* One byte more than all rows: a stream should end there, and only then its checksum is looked at. */
     const size_t stop = needed < total ? needed : total + 1;
-    size_t found;
-    switch (stk__inflate_zlib(inflate, data, size, rows, stop, &found)) {
+    stk__inflate_job job = {.tables = inflate, .in = data, .in_size = size, .out = rows, .stop = stop};
+    stk__inflate_zlib(&job);
+    const size_t found = job.out_size;
+    switch (job.result) {
     case STK__INFLATE_DONE:
         if (found >= total)
             return STK_OK;

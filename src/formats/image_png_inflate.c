@@ -1,6 +1,7 @@
 /*
- * Inflates pixels. Filtered rows of photographs are mostly literals, and there it is the look-up of one after the other
- * that takes the time; so an entry of the table holds up to three literals whose codes fit into its bits together.
+ * Inflates pixels. Filtered rows of photographs are mostly literals, and there
+ * it is the look-up of one after the other that takes the time; so an entry of
+ * the table holds up to three literals whose codes fit into its bits together.
  */
 #include "formats/image_png_inflate.h"
 
@@ -9,209 +10,18 @@
 #include <libdeflate.h>
 
 #include "base/compiler.h"
+#include "formats/image_png_tables.h"
 #include "kernels/simd.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bits and literals are read and written as whole words");
 
 #define LITERAL_BITS STK__INFLATE_LITERAL_BITS
-#define DISTANCE_BITS STK__INFLATE_DISTANCE_BITS
-#define LITERAL_REST (15 - LITERAL_BITS)
-#define DISTANCE_REST (15 - DISTANCE_BITS)
+#define TAKE STK__INFLATE_TAKE
+#define COUNT STK__INFLATE_COUNT
+#define END_OF_BLOCK STK__INFLATE_END_OF_BLOCK
+#define ELSEWHERE STK__INFLATE_ELSEWHERE
 
-/*
- * An entry: bits 0-5 how many bits to take, bits 6-7 how many literals it holds, bits 8-31 those. With none of them:
- * bits 8-11 extra bits (which are counted in bits 0-5 too), bit 12 end of block, bit 13 the rest of the code is looked
- * up elsewhere, bits 16-31 the base of a length or distance, or where to look. 0 stands for no code at all.
- */
-#define TAKE 63u
-#define COUNT 192u
-#define END_OF_BLOCK (1u << 12)
-#define ELSEWHERE (1u << 13)
-
-static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
-static const uint16_t length_base[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                         31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-static const uint8_t length_extra[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
-                                         2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-static const uint16_t distance_base[30] = {1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
-                                           33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
-                                           1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
-static const uint8_t distance_extra[30] = {0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
-                                           6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
-
-/* ---- tables ---- */
-
-static inline void codes_add(stk__inflate_codes *codes, unsigned symbol, unsigned length)
-{
-    codes->symbols[length][codes->count[length]++] = (uint16_t)symbol;
-}
-
-static uint16_t reverse(unsigned x)
-{
-    static const uint8_t nibbles[16] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
-    return (uint16_t)(nibbles[x & 15] << 12 | nibbles[x >> 4 & 15] << 8 | nibbles[x >> 8 & 15] << 4 |
-                      nibbles[x >> 12 & 15]);
-}
-
-/* Gives out the code words. False when there are fewer of them than codes, or, with more than one code, more. */
-static bool codes_finish(stk__inflate_codes *codes)
-{
-    unsigned word = 0, space = 0, longest = 0;
-    for (unsigned n = 1; n < 16; n++) {
-        word <<= 1;
-        space += (unsigned)codes->count[n] << (15 - n);
-        if (space > 1u << 15)
-            return false;
-        for (unsigned i = 0; i < codes->count[n]; i++)
-            codes->words[n][i] = (uint16_t)(reverse(word + i) >> (16 - n));
-        word += codes->count[n];
-        longest = codes->count[n] ? n : longest;
-    }
-    return space == 1u << 15 || longest <= 1;
-}
-
-static uint32_t literal_entry(unsigned symbol, unsigned length)
-{
-    if (symbol < 256)
-        return symbol << 8 | 1u << 6 | length;
-    if (symbol == 256)
-        return END_OF_BLOCK | length;
-    if (symbol > 285)
-        return 0;
-    const unsigned extra = length_extra[symbol - 257];
-    return (uint32_t)length_base[symbol - 257] << 16 | extra << 8 | (length + extra);
-}
-
-static uint32_t distance_entry(unsigned symbol, unsigned length)
-{
-    if (symbol > 29)
-        return 0;
-    const unsigned extra = distance_extra[symbol];
-    return (uint32_t)distance_base[symbol] << 16 | extra << 8 | (length + extra);
-}
-
-/*
- * Two literals whose codes have `total` bits together: the first has `first` of them. The larger group goes inside: the
- * ends of loops are what takes the time.
- */
-static void put_pairs(const stk__inflate_codes *codes, uint32_t *table, unsigned first, unsigned total)
-{
-    const unsigned second = total - first, count_1 = codes->literal_count[first],
-                   count_2 = codes->literal_count[second];
-    const uint16_t *symbols_1 = codes->symbols[first], *symbols_2 = codes->symbols[second];
-    const uint16_t *words_1 = codes->words[first], *words_2 = codes->words[second];
-    const uint32_t entry = 2u << 6 | total;
-    if (count_1 < count_2) {
-        for (unsigned i = 0; i < count_1; i++) {
-            for (unsigned k = 0; k < count_2; k++)
-                table[words_1[i] | (unsigned)words_2[k] << first] =
-                    entry | (uint32_t)symbols_1[i] << 8 | (uint32_t)symbols_2[k] << 16;
-        }
-        return;
-    }
-    for (unsigned k = 0; k < count_2; k++) {
-        for (unsigned i = 0; i < count_1; i++)
-            table[words_1[i] | (unsigned)words_2[k] << first] =
-                entry | (uint32_t)symbols_1[i] << 8 | (uint32_t)symbols_2[k] << 16;
-    }
-}
-
-static void put_triples(const stk__inflate_codes *codes, uint32_t *table, unsigned first, unsigned second,
-                        unsigned total)
-{
-    const unsigned third = total - first - second;
-    for (unsigned i = 0; i < codes->literal_count[first]; i++) {
-        for (unsigned k = 0; k < codes->literal_count[second]; k++) {
-            const uint32_t entry =
-                (uint32_t)codes->symbols[second][k] << 16 | (uint32_t)codes->symbols[first][i] << 8 | 3u << 6 | total;
-            uint32_t *part = table + (codes->words[first][i] | (unsigned)codes->words[second][k] << first);
-            for (unsigned m = 0; m < codes->literal_count[third]; m++)
-                part[(unsigned)codes->words[third][m] << (first + second)] = entry | (uint32_t)codes->symbols[third][m]
-                                                                                         << 24;
-        }
-    }
-}
-
-/* Literals whose codes have n bits together. */
-static void put_groups(const stk__inflate_codes *codes, uint32_t *table, unsigned shortest, unsigned n)
-{
-    for (unsigned first = shortest; first + shortest <= n; first++) {
-        if (!codes->literal_count[first])
-            continue;
-        put_pairs(codes, table, first, n);
-        for (unsigned second = shortest; first + second + shortest <= n; second++) {
-            if (codes->literal_count[second] && codes->literal_count[n - first - second])
-                put_triples(codes, table, first, second, n);
-        }
-    }
-}
-
-typedef uint32_t entry_of(unsigned symbol, unsigned length);
-
-/* Codes longer than `bits`: their first bits lead to a table of their own. False when there are too many of those. */
-static bool put_long_codes(const stk__inflate_codes *codes, uint32_t *table, unsigned bits, size_t room,
-                           entry_of *entry)
-{
-    const unsigned rest = 15 - bits;
-    size_t next = (size_t)1 << bits;
-    for (unsigned n = bits + 1; n < 16; n++) {
-        for (unsigned i = 0; i < codes->count[n]; i++) {
-            const unsigned head = codes->words[n][i] & ((1u << bits) - 1), tail = (unsigned)codes->words[n][i] >> bits;
-            if (!table[head]) {
-                if (next + ((size_t)1 << rest) > room)
-                    return false;
-                memset(table + next, 0, sizeof *table << rest);
-                table[head] = (uint32_t)next << 16 | ELSEWHERE;
-                next += (size_t)1 << rest;
-            }
-            uint32_t *part = table + (table[head] >> 16);
-            for (unsigned k = tail; k < 1u << rest; k += 1u << (n - bits))
-                part[k] = entry(codes->symbols[n][i], n);
-        }
-    }
-    return true;
-}
-
-/* The table for n bits is that for n - 1 bits twice, with what has n bits put over it. */
-static inline void put_codes(const stk__inflate_codes *codes, uint32_t *table, unsigned n, entry_of *entry)
-{
-    memcpy(table + ((size_t)1 << (n - 1)), table, sizeof *table << (n - 1));
-    for (unsigned i = 0; i < codes->count[n]; i++)
-        table[codes->words[n][i]] = entry(codes->symbols[n][i], n);
-}
-
-static bool build_literals(stk__inflate *s)
-{
-    stk__inflate_codes *codes = &s->literal_codes;
-    if (!codes_finish(codes))
-        return false;
-    bool has_end = false;
-    unsigned shortest = 0;
-    for (unsigned n = 1; n < 16; n++) {
-        unsigned count = codes->count[n];
-        for (; count && codes->symbols[n][count - 1] >= 256; count--)
-            has_end |= codes->symbols[n][count - 1] == 256;
-        codes->literal_count[n] = (uint16_t)count;
-        shortest = shortest || !count ? shortest : n;
-    }
-    s->literals[0] = 0;
-    for (unsigned n = 1; n <= LITERAL_BITS; n++) {
-        put_codes(codes, s->literals, n, literal_entry);
-        if (shortest)
-            put_groups(codes, s->literals, shortest, n);
-    }
-    return has_end && put_long_codes(codes, s->literals, LITERAL_BITS, STK_COUNT(s->literals), literal_entry);
-}
-
-static bool build_distances(stk__inflate *s)
-{
-    if (!codes_finish(&s->distance_codes))
-        return false;
-    s->distances[0] = 0;
-    for (unsigned n = 1; n <= DISTANCE_BITS; n++)
-        put_codes(&s->distance_codes, s->distances, n, distance_entry);
-    return put_long_codes(&s->distance_codes, s->distances, DISTANCE_BITS, STK_COUNT(s->distances), distance_entry);
-}
+#define INLINE static inline __attribute__((always_inline))
 
 /* ---- bits ---- */
 
@@ -222,16 +32,6 @@ typedef struct reader {
     const uint8_t *in, *in_end;
     uint8_t *out, *out_start, *out_stop;
 } reader;
-
-/* At least 56 bits; needs 8 bytes of input. */
-#define REFILL_FAST()           \
-    do {                        \
-        uint64_t next_;         \
-        memcpy(&next_, in, 8);  \
-        bits |= next_ << left;  \
-        in += (63 - left) >> 3; \
-        left |= 56;             \
-    } while (0)
 
 static inline void refill(reader *r)
 {
@@ -297,108 +97,198 @@ static inline uint8_t *copy_match(uint8_t *out, size_t distance, size_t length)
 
 typedef enum block_end { BLOCK_ENDED, BLOCK_PAUSED, BLOCK_DAMAGED } block_end;
 
-/*
- * Decodes while there is input for it without a look at its end: a round reads at most 2 times 8 bytes. PAUSED: the
- * output is where it should stop, or the input is near its end.
- */
-static inline __attribute__((always_inline)) block_end decode_fast(const stk__inflate *s, reader *r)
+/* A stream whose end is far away, in registers. Of `left` only the low 6 bits
+ * count. */
+typedef struct lane {
+    uint64_t bits;
+    uint32_t left;
+    const uint8_t *in, *in_last;
+    uint8_t *out, *out_start, *out_stop;
+} lane;
+
+/* False when the end of the input is near: a round reads at most 3 times 8
+ * bytes, and moves on by 7 each time. */
+INLINE bool lane_open(lane *l, const reader *r)
 {
-    const uint32_t *literals = s->literals;
-    const uint64_t mask = (1u << LITERAL_BITS) - 1;
-    uint64_t bits = r->bits;
-    unsigned left = r->left;
-    const uint8_t *in = r->in;
-    uint8_t *out = r->out, *const stop = r->out_stop;
-    block_end end = BLOCK_PAUSED;
-    if (r->in_end - in < 32 || r->past)
-        return BLOCK_PAUSED;
-    const uint8_t *const in_last = r->in_end - 32;
-#define PUT_LITERALS()                    \
-    do {                                  \
-        const uint32_t put_ = entry >> 8; \
-        memcpy(out, &put_, 4);            \
-        out += entry >> 6 & 3;            \
-        bits >>= entry & TAKE;            \
-        left -= entry & TAKE;             \
-        entry = literals[bits & mask];    \
-    } while (0)
-    while (in <= in_last && out < stop) {
-        REFILL_FAST();
-        uint32_t entry = literals[bits & mask];
-        if (entry & COUNT) {
-            PUT_LITERALS();
-            if (entry & COUNT) {
-                PUT_LITERALS();
-                if (entry & COUNT) {
-                    PUT_LITERALS();
-                    if (entry & COUNT) {
-                        PUT_LITERALS();
-                        continue;
-                    }
-                }
-            }
-            REFILL_FAST();
-        }
-        if (entry & ELSEWHERE)
-            entry = literals[(entry >> 16) + (bits >> LITERAL_BITS & ((1u << LITERAL_REST) - 1))];
-        if (entry & COUNT) {
-            *out++ = (uint8_t)(entry >> 8);
-            bits >>= entry & TAKE;
-            left -= entry & TAKE;
-            continue;
-        }
-        if (STK_UNLIKELY(!entry || entry & END_OF_BLOCK)) {
-            bits >>= entry & TAKE;
-            left -= entry & TAKE;
-            end = entry ? BLOCK_ENDED : BLOCK_DAMAGED;
-            break;
-        }
-        unsigned extra = entry >> 8 & 15;
-        const size_t length = (entry >> 16) + (bits >> ((entry & TAKE) - extra) & ((1u << extra) - 1));
-        bits >>= entry & TAKE;
-        left -= entry & TAKE;
-        uint32_t where = s->distances[bits & ((1u << DISTANCE_BITS) - 1)];
-        if (where & ELSEWHERE)
-            where = s->distances[(where >> 16) + (bits >> DISTANCE_BITS & ((1u << DISTANCE_REST) - 1))];
-        extra = where >> 8 & 15;
-        const size_t distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
-        bits >>= where & TAKE;
-        left -= where & TAKE;
-        if (STK_UNLIKELY(!where || distance > (size_t)(out - r->out_start))) {
-            end = BLOCK_DAMAGED;
-            break;
-        }
-        out = copy_match(out, distance, length);
-    }
-#undef PUT_LITERALS
-    r->bits = bits;
-    r->left = left;
-    r->in = in;
-    r->out = out;
-    return end;
+    if (r->in_end - r->in < 32 || r->past)
+        return false;
+    *l = (lane){r->bits, r->left, r->in, r->in_end - 32, r->out, r->out_start, r->out_stop};
+    return true;
 }
 
-static block_end decode_fast_plain(const stk__inflate *s, reader *r)
+INLINE void lane_close(const lane *l, reader *r)
 {
-    return decode_fast(s, r);
+    r->bits = l->bits;
+    r->left = l->left & 63;
+    r->in = l->in;
+    r->out = l->out;
+}
+
+INLINE bool lane_goes_on(const lane *l)
+{
+    return l->in <= l->in_last && l->out < l->out_stop;
+}
+
+/* At least 56 bits. */
+INLINE void lane_refill(lane *l)
+{
+    uint64_t next;
+    memcpy(&next, l->in, 8);
+    l->bits |= next << (l->left & 63);
+    l->in += 7 - (l->left >> 3 & 7);
+    l->left |= 56;
+}
+
+INLINE uint32_t lane_look(const lane *l, const stk__inflate *s)
+{
+    return s->literals[l->bits & ((1u << LITERAL_BITS) - 1)];
+}
+
+/* Writes the literals of an entry, and looks up the next. */
+INLINE uint32_t lane_put(lane *l, const stk__inflate *s, uint32_t entry)
+{
+    const uint32_t literals = entry >> 8;
+    memcpy(l->out, &literals, 4);
+    l->out += (uint8_t)entry >> 6;
+    l->bits >>= entry & TAKE;
+    l->left -= entry;
+    return lane_look(l, s);
+}
+
+/*
+ * A match, or a literal with a long code; *entry is what was looked up, and
+ * becomes the next. False, and nothing is taken, for all else.
+ */
+INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t *entry)
+{
+    uint32_t what = *entry;
+    lane_refill(l);
+    if (what & ELSEWHERE)
+        what = s->literals[(what >> 16) + (l->bits >> LITERAL_BITS & ((1u << s->literal_rest) - 1))];
+    if (what & COUNT) {
+        lane_put(l, s, what);
+    } else {
+        if (STK_UNLIKELY(!what || what & END_OF_BLOCK))
+            return false;
+        unsigned extra = what >> 8 & 15;
+        const size_t length = (what >> 16) + (l->bits >> ((what & TAKE) - extra) & ((1u << extra) - 1));
+        const uint64_t bits = l->bits >> (what & TAKE);
+        uint32_t where = s->distances[bits & ((1u << s->distance_bits) - 1)];
+        if (where & ELSEWHERE)
+            where = s->distances[(where >> 16) + (bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
+        extra = where >> 8 & 15;
+        const size_t distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
+        if (STK_UNLIKELY(!where || distance > (size_t)(l->out - l->out_start)))
+            return false;
+        l->bits = bits >> (where & TAKE);
+        l->left -= (what & TAKE) + (where & TAKE);
+        l->out = copy_match(l->out, distance, length);
+    }
+    lane_refill(l);
+    *entry = lane_look(l, s);
+    return true;
+}
+
+/* Four entries of literals and a look at the next one fit into a refill. */
+_Static_assert(5 * LITERAL_BITS <= 56, "a look-up must not run out of bits");
+
+INLINE bool step(lane *l, const stk__inflate *s, uint32_t *entry)
+{
+    if (STK_UNLIKELY(!(*entry & COUNT)))
+        return false;
+    *entry = lane_put(l, s, *entry);
+    return true;
+}
+
+/*
+ * Decodes while there is input for it without a look at its end. Stops before
+ * the end of the block, before what is damaged, where the output should stop,
+ * or near the end of the input.
+ */
+INLINE void decode_fast(const stk__inflate *s, reader *r)
+{
+    lane l;
+    if (!lane_open(&l, r))
+        return;
+    lane_refill(&l);
+    uint32_t entry = lane_look(&l, s);
+    while (lane_goes_on(&l)) {
+        lane_refill(&l);
+        if (step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry))
+            continue;
+        if (!lane_other(&l, s, &entry))
+            break;
+    }
+    lane_close(&l, r);
+}
+
+INLINE bool step_pair(lane *a, const stk__inflate *sa, uint32_t *ea, lane *b, const stk__inflate *sb, uint32_t *eb)
+{
+    if (STK_UNLIKELY(!(*ea & COUNT)) || STK_UNLIKELY(!(*eb & COUNT)))
+        return false;
+    *ea = lane_put(a, sa, *ea);
+    *eb = lane_put(b, sb, *eb);
+    return true;
+}
+
+/*
+ * The same for two streams in turns, until one of them stops. A look-up has to
+ * wait for the one before it, and the other stream fills that time.
+ */
+INLINE void decode_pair(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+{
+    lane a, b;
+    if (!lane_open(&a, ra) || !lane_open(&b, rb))
+        return;
+    lane_refill(&a);
+    lane_refill(&b);
+    uint32_t ea = lane_look(&a, sa), eb = lane_look(&b, sb);
+    while (lane_goes_on(&a) && lane_goes_on(&b)) {
+        lane_refill(&a);
+        lane_refill(&b);
+        if (step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb) &&
+            step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb))
+            continue;
+        if (!(ea & COUNT) && !lane_other(&a, sa, &ea))
+            break;
+        if (!(eb & COUNT) && !lane_other(&b, sb, &eb))
+            break;
+    }
+    lane_close(&a, ra);
+    lane_close(&b, rb);
+}
+
+static void decode_fast_plain(const stk__inflate *s, reader *r)
+{
+    decode_fast(s, r);
+}
+
+static void decode_pair_plain(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+{
+    decode_pair(sa, ra, sb, rb);
 }
 
 #if defined(__x86_64__)
 /* Shifts by any register need no detour there. */
-STK__AVX2 static block_end decode_fast_avx2(const stk__inflate *s, reader *r)
+STK__AVX2 static void decode_fast_avx2(const stk__inflate *s, reader *r)
 {
-    return decode_fast(s, r);
+    decode_fast(s, r);
+}
+
+STK__AVX2 static void decode_pair_avx2(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+{
+    decode_pair(sa, ra, sb, rb);
 }
 #endif
 
-/* The same with a look at the end of the input for each symbol. */
+/* One after the other, with a look at the end of the input for each. */
 static block_end decode_last(const stk__inflate *s, reader *r)
 {
     while (r->out < r->out_stop) {
         refill(r);
         uint32_t entry = s->literals[r->bits & ((1u << LITERAL_BITS) - 1)];
         if (!(entry & COUNT) && entry & ELSEWHERE)
-            entry = s->literals[(entry >> 16) + (r->bits >> LITERAL_BITS & ((1u << LITERAL_REST) - 1))];
+            entry = s->literals[(entry >> 16) + (r->bits >> LITERAL_BITS & ((1u << s->literal_rest) - 1))];
         if (entry & COUNT) {
             const uint32_t put = entry >> 8;
             memcpy(r->out, &put, 4);
@@ -411,9 +301,9 @@ static block_end decode_last(const stk__inflate *s, reader *r)
             unsigned extra = entry >> 8 & 15;
             take(r, (entry & TAKE) - extra);
             const size_t length = (entry >> 16) + take(r, extra);
-            uint32_t where = s->distances[r->bits & ((1u << DISTANCE_BITS) - 1)];
+            uint32_t where = s->distances[r->bits & ((1u << s->distance_bits) - 1)];
             if (where & ELSEWHERE)
-                where = s->distances[(where >> 16) + (r->bits >> DISTANCE_BITS & ((1u << DISTANCE_REST) - 1))];
+                where = s->distances[(where >> 16) + (r->bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
             extra = where >> 8 & 15;
             take(r, (where & TAKE) - extra);
             const size_t distance = (where >> 16) + take(r, extra);
@@ -430,11 +320,14 @@ static block_end decode_last(const stk__inflate *s, reader *r)
 static block_end decode_block(const stk__inflate *s, reader *r)
 {
 #if defined(__x86_64__)
-    const block_end end = stk__simd_level() >= STK__SIMD_AVX2 ? decode_fast_avx2(s, r) : decode_fast_plain(s, r);
+    if (stk__simd_level() >= STK__SIMD_AVX2)
+        decode_fast_avx2(s, r);
+    else
+        decode_fast_plain(s, r);
 #else
-    const block_end end = decode_fast_plain(s, r);
+    decode_fast_plain(s, r);
 #endif
-    return end == BLOCK_PAUSED ? decode_last(s, r) : end;
+    return decode_last(s, r);
 }
 
 /* Bytes as they are: up to 65535 of them, as far as they are wanted. */
@@ -461,6 +354,11 @@ static block_end copy_stored(reader *r)
     return found == length ? BLOCK_ENDED : BLOCK_PAUSED;
 }
 
+static inline void codes_add(stk__inflate_codes *codes, unsigned symbol, unsigned length)
+{
+    codes->symbols[length][codes->count[length]++] = (uint16_t)symbol;
+}
+
 static bool build_fixed(stk__inflate *s)
 {
     memset(s->literal_codes.count, 0, sizeof s->literal_codes.count);
@@ -469,33 +367,29 @@ static bool build_fixed(stk__inflate *s)
         codes_add(&s->literal_codes, i, i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8);
     for (unsigned i = 0; i < 32; i++)
         codes_add(&s->distance_codes, i, 5);
-    return build_literals(s) && build_distances(s);
-}
-
-static uint32_t length_entry(unsigned symbol, unsigned length)
-{
-    return symbol << 8 | length;
+    return stk__inflate_build_literals(s) && stk__inflate_build_distances(s);
 }
 
 /* The table of the code that the lengths of all others are written in. */
 static bool build_lengths(stk__inflate *s, reader *r, unsigned count)
 {
-    stk__inflate_codes *codes = &s->distance_codes; /* not in use yet */
+    static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[19] = {0};
+    refill(r); /* for 18 of them */
     for (unsigned i = 0; i < count; i++) {
-        if (r->left < 3)
+        if (i == 18)
             refill(r);
         lengths[order[i]] = (uint8_t)take(r, 3);
     }
-    memset(codes->count, 0, sizeof codes->count);
-    for (unsigned i = 0; i < 19; i++)
-        codes_add(codes, i, lengths[i]);
-    if (!codes_finish(codes))
-        return false;
-    s->lengths[0] = 0;
-    for (unsigned n = 1; n <= 7; n++)
-        put_codes(codes, s->lengths, n, length_entry);
-    return true;
+    return stk__inflate_build_lengths(s, lengths);
+}
+
+/* Adds `count` symbols with codes of one length, of which those from `literals`
+ * on are distances. */
+static void add_same(stk__inflate *s, unsigned literals, unsigned first, unsigned count, unsigned length)
+{
+    for (unsigned i = first; i < first + count; i++)
+        codes_add(i < literals ? &s->literal_codes : &s->distance_codes, i < literals ? i : i - literals, length);
 }
 
 /* Reads the lengths of all codes; false when they are damaged. */
@@ -503,23 +397,25 @@ static bool read_lengths(stk__inflate *s, reader *r, unsigned literals, unsigned
 {
     unsigned last = 0;
     for (unsigned i = 0; i < total;) {
-        if (r->left < 14) /* a code of up to 7 bits and as many extra bits */
-            refill(r);
-        const uint32_t entry = s->lengths[r->bits & 127];
-        const unsigned symbol = entry >> 8;
-        take(r, entry & TAKE);
-        if (STK_LIKELY(entry && symbol < 16)) {
-            last = symbol;
-            codes_add(i < literals ? &s->literal_codes : &s->distance_codes, i < literals ? i : i - literals, symbol);
-            i++;
-            continue;
+        refill(r);
+        for (unsigned k = 0; k < 4 && i < total; k++) { /* a code of up to 7 bits and as many extra bits each */
+            const unsigned entry = s->lengths[r->bits & 127], symbol = entry >> 3;
+            take(r, entry & 7);
+            if (STK_LIKELY(entry && symbol < 16)) {
+                last = symbol;
+                codes_add(i < literals ? &s->literal_codes : &s->distance_codes, i < literals ? i : i - literals,
+                          symbol);
+                i++;
+                continue;
+            }
+            const unsigned repeat = symbol == 16 ? 3 + take(r, 2) : symbol == 17 ? 3 + take(r, 3) : 11 + take(r, 7);
+            if (!entry || repeat > total - i || (symbol == 16 && i == 0) || is_cut_off(r))
+                return false;
+            last = symbol == 16 ? last : 0;
+            if (last)
+                add_same(s, literals, i, repeat, last);
+            i += repeat;
         }
-        const unsigned repeat = symbol == 16 ? 3 + take(r, 2) : symbol == 17 ? 3 + take(r, 3) : 11 + take(r, 7);
-        if (!entry || repeat > total - i || (symbol == 16 && i == 0) || is_cut_off(r))
-            return false;
-        last = symbol == 16 ? last : 0;
-        for (const unsigned end = i + repeat; i < end; i++)
-            codes_add(i < literals ? &s->literal_codes : &s->distance_codes, i < literals ? i : i - literals, last);
     }
     return true;
 }
@@ -532,52 +428,118 @@ static bool read_tables(stk__inflate *s, reader *r)
         return false;
     memset(s->literal_codes.count, 0, sizeof s->literal_codes.count);
     memset(s->distance_codes.count, 0, sizeof s->distance_codes.count);
-    return read_lengths(s, r, literals, literals + distances) && build_literals(s) && build_distances(s);
+    return read_lengths(s, r, literals, literals + distances) && stk__inflate_build_literals(s) &&
+           stk__inflate_build_distances(s);
 }
 
-static stk__inflate_result read_blocks(stk__inflate *s, reader *r)
+/* ---- streams ---- */
+
+typedef enum block_kind { BLOCK_STORED, BLOCK_CODED, BLOCK_UNREADABLE } block_kind;
+
+typedef struct stream {
+    stk__inflate *s;
+    reader r;
+    block_kind kind; /* of the block at hand */
+    bool last;       /* whether it is */
+} stream;
+
+/* Reads what comes before the data of a block. */
+static void open_block(stream *t)
 {
-    for (bool last = false; !last;) {
-        refill(r);
-        last = take(r, 1);
-        const unsigned kind = take(r, 2);
-        block_end end = BLOCK_DAMAGED;
-        if (kind == 0)
-            end = copy_stored(r);
-        else if (kind == 3 || !(kind == 1 ? build_fixed(s) : read_tables(s, r)))
-            return is_cut_off(r) ? STK__INFLATE_CUT_OFF : STK__INFLATE_DAMAGED;
-        else
-            end = decode_block(s, r);
-        if (is_cut_off(r))
-            return STK__INFLATE_CUT_OFF;
-        if (end == BLOCK_DAMAGED)
-            return STK__INFLATE_DAMAGED;
-        if (end == BLOCK_PAUSED || (!last && r->out >= r->out_stop))
-            return STK__INFLATE_STOPPED;
-    }
-    return STK__INFLATE_DONE;
+    refill(&t->r);
+    t->last = take(&t->r, 1);
+    const unsigned kind = take(&t->r, 2);
+    if (kind == 0)
+        t->kind = BLOCK_STORED;
+    else if (kind == 3 || !(kind == 1 ? build_fixed(t->s) : read_tables(t->s, &t->r)))
+        t->kind = BLOCK_UNREADABLE;
+    else
+        t->kind = BLOCK_CODED;
 }
 
-stk__inflate_result stk__inflate_zlib(stk__inflate *s, const uint8_t *in, size_t in_size, uint8_t *out, size_t stop,
-                                      size_t *out_size)
+/* Opens the stream and its first block; else sets the job's result. */
+static bool open_stream(stream *t, stk__inflate_job *job)
 {
-    *out_size = 0;
-    if (in_size < 2)
-        return STK__INFLATE_CUT_OFF;
+    const uint8_t *in = job->in;
+    job->out_size = 0;
+    job->result = STK__INFLATE_CUT_OFF;
+    if (job->in_size < 2)
+        return false;
+    job->result = STK__INFLATE_DAMAGED;
     /* Deflate, with a window of any size, without a dictionary. */
     if ((in[0] & 15) != 8 || in[0] >> 4 > 7 || in[1] & 0x20 || (in[0] << 8 | in[1]) % 31 != 0)
-        return STK__INFLATE_DAMAGED;
-    reader r = {.in = in + 2, .in_end = in + in_size, .out = out, .out_start = out, .out_stop = out + stop};
-    const stk__inflate_result result = read_blocks(s, &r);
-    *out_size = (size_t)(r.out - out);
-    if (result != STK__INFLATE_DONE)
-        return result;
-    take(&r, r.left & 7);
-    refill(&r);
+        return false;
+    t->s = job->tables;
+    t->r = (reader){.in = in + 2, .in_end = in + job->in_size};
+    t->r.out = t->r.out_start = job->out;
+    t->r.out_stop = job->out + job->stop;
+    open_block(t);
+    return true;
+}
+
+/* What comes behind the bytes that are wanted is of no interest, even where it
+ * is damaged. */
+static stk__inflate_result read_blocks(stream *t)
+{
+    for (;; open_block(t)) {
+        if (t->kind == BLOCK_UNREADABLE)
+            return is_cut_off(&t->r) ? STK__INFLATE_CUT_OFF : STK__INFLATE_DAMAGED;
+        const block_end end = t->kind == BLOCK_STORED ? copy_stored(&t->r) : decode_block(t->s, &t->r);
+        if (is_cut_off(&t->r))
+            return STK__INFLATE_CUT_OFF;
+        if (t->r.out >= t->r.out_stop)
+            return STK__INFLATE_STOPPED;
+        if (end != BLOCK_ENDED)
+            return STK__INFLATE_DAMAGED;
+        if (t->last)
+            return STK__INFLATE_DONE;
+    }
+}
+
+static stk__inflate_result check_sum(reader *r)
+{
+    take(r, r->left & 7);
+    refill(r);
     uint32_t wanted = 0;
     for (int i = 0; i < 4; i++)
-        wanted = wanted << 8 | take(&r, 8);
-    if (is_cut_off(&r))
+        wanted = wanted << 8 | take(r, 8);
+    if (is_cut_off(r))
         return STK__INFLATE_CUT_OFF;
-    return libdeflate_adler32(1, out, *out_size) == wanted ? STK__INFLATE_DONE : STK__INFLATE_DAMAGED;
+    const uint32_t found = libdeflate_adler32(1, r->out_start, (size_t)(r->out - r->out_start));
+    return found == wanted ? STK__INFLATE_DONE : STK__INFLATE_DAMAGED;
+}
+
+static void finish_stream(stream *t, stk__inflate_job *job)
+{
+    job->result = read_blocks(t);
+    job->out_size = (size_t)(t->r.out - t->r.out_start);
+    if (job->result == STK__INFLATE_DONE)
+        job->result = check_sum(&t->r);
+}
+
+void stk__inflate_zlib(stk__inflate_job *job)
+{
+    stream t;
+    if (open_stream(&t, job))
+        finish_stream(&t, job);
+}
+
+void stk__inflate_zlib_pair(stk__inflate_job *a, stk__inflate_job *b)
+{
+    stream ta, tb;
+    const bool open_a = open_stream(&ta, a), open_b = open_stream(&tb, b);
+    if (open_a && open_b && ta.kind == BLOCK_CODED && tb.kind == BLOCK_CODED) {
+#if defined(__x86_64__)
+        if (stk__simd_level() >= STK__SIMD_AVX2)
+            decode_pair_avx2(ta.s, &ta.r, tb.s, &tb.r);
+        else
+            decode_pair_plain(ta.s, &ta.r, tb.s, &tb.r);
+#else
+        decode_pair_plain(ta.s, &ta.r, tb.s, &tb.r);
+#endif
+    }
+    if (open_a)
+        finish_stream(&ta, a);
+    if (open_b)
+        finish_stream(&tb, b);
 }

@@ -216,13 +216,10 @@ static stk_status unfilter_rows(uint8_t *rows, size_t stride, size_t size, size_
         if (rows[(size_t)i * stride] > 4)
             return refuse_filter(rows[(size_t)i * stride], i, err);
     }
-    uint8_t *row = rows + (size_t)from * stride;
-    const uint8_t *above = NULL;
-    for (int32_t i = from; i < y + height; i++, row += stride) {
-        if (!stk__unfilter_row(row[0], row + 1, above, size, pixel))
-            return refuse_filter(row[0], i, err);
-        above = row + 1;
-    }
+    const size_t count = (size_t)(y + height - from);
+    const size_t done = stk__unfilter_rows(rows + (size_t)from * stride, stride, size, pixel, count);
+    if (done < count)
+        return refuse_filter(rows[((size_t)from + done) * stride], from + (int32_t)done, err);
     return STK_OK;
 }
 

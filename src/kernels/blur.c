@@ -63,7 +63,7 @@ static void across_c(uint16_t *out, const uint8_t *row, size_t size, size_t step
     for (size_t i = 0; i < size; i++) {
         int32_t sum = weights[0] * middle[i] + (1 << (WEIGHT_BITS - POINT_BITS - 1));
         for (int32_t k = 1; k <= radius; k++)
-            sum += weights[k] * (middle[i - (size_t)k * step] + middle[i + (size_t)k * step]);
+            sum += weights[k] * (row[i + (size_t)(radius - k) * step] + row[i + (size_t)(radius + k) * step]);
         out[i] = (uint16_t)(sum >> (WEIGHT_BITS - POINT_BITS));
     }
 }

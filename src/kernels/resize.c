@@ -19,12 +19,13 @@ static void *carve(carver *c, uint64_t count, size_t size)
     return at;
 }
 
-static void carve_axis(carver *c, stk__resize_axis *axis, int32_t in_size, int32_t size, int32_t taps, int32_t bits_max)
+static void carve_axis(carver *c, stk__resize_axis *axis, int32_t taps)
 {
-    *axis = (stk__resize_axis){.in_size = in_size, .size = size, .stride = taps + taps % 2, .bits_max = bits_max};
-    axis->start = carve(c, (uint64_t)size, sizeof *axis->start);
-    axis->count = carve(c, (uint64_t)size, sizeof *axis->count);
-    axis->weights = carve(c, (uint64_t)size * (uint64_t)axis->stride, sizeof *axis->weights);
+    const uint64_t whole = (uint64_t)axis->whole;
+    axis->stride = taps + taps % 2;
+    axis->start = carve(c, whole, sizeof *axis->start);
+    axis->count = carve(c, whole, sizeof *axis->count);
+    axis->weights = carve(c, whole * (uint64_t)axis->stride, sizeof *axis->weights);
 }
 
 /* The tables have room for the layout that needs most: four lanes for each pixel. */
@@ -45,18 +46,30 @@ static void carve_passes(carver *c, stk__resize_plan *p)
     p->margin[1] = carve(c, row_bytes, 1);
 }
 
+static int32_t whole_width(const stk__resize *r)
+{
+    return r->whole_width ? r->whole_width : r->width;
+}
+
+static int32_t whole_height(const stk__resize *r)
+{
+    return r->whole_height ? r->whole_height : r->height;
+}
+
 static void carve_plan(carver *c, stk__resize_plan *p, const stk__resize *r, int32_t in_width, int32_t in_height,
                        int32_t channels)
 {
     const stk__box *b = &r->box;
     p->channels = channels;
     p->elements = r->width * channels;
-    const int32_t x_taps = stk__resize_taps(r->filter, r->antialias, b->x1 - b->x0, in_width, r->width);
-    const int32_t y_taps = stk__resize_taps(r->filter, r->antialias, b->y1 - b->y0, in_height, r->height);
-    carve_axis(c, &p->x, in_width, r->width, x_taps, STK__X_BITS_MAX);
-    carve_axis(c, &p->y, in_height, r->height, y_taps, STK__Y_BITS_MAX);
-    const uint64_t x_weights = (uint64_t)r->width * (uint64_t)p->x.stride;
-    const uint64_t y_weights = (uint64_t)r->height * (uint64_t)p->y.stride;
+    p->x =
+        (stk__resize_axis){.in_size = in_width, .size = r->width, .whole = whole_width(r), .bits_max = STK__X_BITS_MAX};
+    p->y = (stk__resize_axis){
+        .in_size = in_height, .size = r->height, .whole = whole_height(r), .bits_max = STK__Y_BITS_MAX};
+    carve_axis(c, &p->x, stk__resize_taps(r->filter, r->antialias, b->x1 - b->x0, in_width, p->x.whole));
+    carve_axis(c, &p->y, stk__resize_taps(r->filter, r->antialias, b->y1 - b->y0, in_height, p->y.whole));
+    const uint64_t x_weights = (uint64_t)p->x.whole * (uint64_t)p->x.stride;
+    const uint64_t y_weights = (uint64_t)p->y.whole * (uint64_t)p->y.stride;
     p->row = carve(c, ((uint64_t)p->elements + 63) / 64 * 64, 1);
     if (r->filter == STK__FILTER_NEAREST)
         return;
@@ -64,14 +77,20 @@ static void carve_plan(carver *c, stk__resize_plan *p, const stk__resize *r, int
     carve_passes(c, p);
 }
 
+static bool is_part(int32_t start, int32_t size, int32_t whole, int32_t limit)
+{
+    return size >= 1 && whole <= limit && start >= 0 && start <= whole - size;
+}
+
 static bool is_sound(const stk__resize *r, int32_t in_width, int32_t in_height, int32_t channels)
 {
     /* Offsets of bytes and lanes in a row are kept in 32 bits. */
     const int32_t limit = (INT32_MAX - 256) / 4;
     const stk__box *b = &r->box;
-    return channels >= 1 && channels <= STK__CHANNELS_MAX && in_width >= 1 && in_height >= 1 && r->width >= 1 &&
-           r->height >= 1 && in_width <= limit && in_height <= limit && r->width <= limit && r->height <= limit &&
-           b->x0 >= 0 && b->y0 >= 0 && b->x0 < b->x1 && b->y0 < b->y1 && b->x1 <= in_width && b->y1 <= in_height;
+    return channels >= 1 && channels <= STK__CHANNELS_MAX && in_width >= 1 && in_height >= 1 && in_width <= limit &&
+           in_height <= limit && is_part(r->crop_x, r->width, whole_width(r), limit) &&
+           is_part(r->crop_y, r->height, whole_height(r), limit) && b->x0 >= 0 && b->y0 >= 0 && b->x0 < b->x1 &&
+           b->y0 < b->y1 && b->x1 <= in_width && b->y1 <= in_height;
 }
 
 size_t stk__resize_scratch(const stk__resize *r, int32_t in_width, int32_t in_height, int32_t channels)
@@ -182,8 +201,10 @@ void stk__resize_run(const stk__resize *r, const stk__pixels *in, void *scratch,
     carver c = {.memory = scratch};
     stk__resize_plan p = {0};
     carve_plan(&c, &p, r, in->width, in->height, in->channels);
-    stk__resize_weigh(&p.x, r, r->box.x0, r->box.x1, r->flip_x, p.real_weights);
-    stk__resize_weigh(&p.y, r, r->box.y0, r->box.y1, false, p.real_weights);
+    const stk__resize_span across = {r->box.x0, r->box.x1, r->flip_x, r->mirror_x, r->crop_x};
+    const stk__resize_span down = {r->box.y0, r->box.y1, false, r->mirror_y, r->crop_y};
+    stk__resize_weigh(&p.x, r, &across, p.real_weights);
+    stk__resize_weigh(&p.y, r, &down, p.real_weights);
     if (p.x.taps == 1 && p.y.taps == 1) {
         run_pick(r, &p, in, sink, arg);
         return;

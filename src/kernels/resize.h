@@ -11,12 +11,16 @@ typedef struct stk__box {
     double x0, y0, x1, y1;
 } stk__box;
 
+/* The box, mirrored or not, is resized; the result is a part of that, flipped or not. */
 typedef struct stk__resize {
     stk__filter filter;
     bool antialias; /* where the result is smaller, the filter is as much wider (as Pillow always does); AREA always */
     bool flip_x, flip_y;
     int32_t width, height; /* of the result */
     stk__box box;
+    bool mirror_x, mirror_y;           /* the input is seen mirrored: other than a flip where filters are not symmetric */
+    int32_t crop_x, crop_y;            /* where the result lies, before it is flipped, in ... */
+    int32_t whole_width, whole_height; /* ... what the box becomes; 0: the result is all of it */
 } stk__resize;
 
 /* One row of the result (width pixels, valid during the call). y may go down, when flip_y. */

@@ -19,6 +19,7 @@
 /* Filter weights of one axis. Result i is the sum of `count` inputs from `start` on, times weights that sum to 1 << bits. */
 typedef struct stk__resize_axis {
     int32_t in_size, size;
+    int32_t whole;  /* results that there would be without a crop; size of them are kept */
     int32_t stride; /* weights kept for each result, zeros at the end; even */
     int32_t taps;   /* highest count */
     int32_t bits, bits_max;
@@ -72,8 +73,15 @@ struct stk__resize_plan {
 
 /* Most weights of one result; for sizing. */
 int32_t stk__resize_taps(stk__filter filter, bool antialias, double length, int32_t in_size, int32_t size);
-/* Computes start, count, weights and bits from the box's ends. Results are mirrored when `flip`. */
-void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, double from, double to, bool flip, double *real);
+/* One axis of what is wanted. */
+typedef struct stk__resize_span {
+    double from, to; /* of the box */
+    bool flip, mirror;
+    int32_t crop;
+} stk__resize_span;
+
+/* Computes start, count, weights and bits, the same for each result whatever else is cropped, flipped or mirrored. */
+void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, const stk__resize_span *span, double *real);
 /* Chooses the passes for this CPU and fills their tables. */
 void stk__resize_choose(stk__resize_plan *p);
 

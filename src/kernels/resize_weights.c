@@ -107,25 +107,20 @@ static void choose_nearest(stk__resize_axis *axis, double from, double scale, bo
     double at = from + scale * 0.5;
     axis->taps = 1;
     axis->bits = 14;
-    for (int32_t i = 0; i < axis->size; i++, at += scale) {
-        const int32_t to = flip ? axis->size - 1 - i : i;
+    for (int32_t i = 0; i < axis->whole; i++, at += scale) {
+        const int32_t to = flip ? axis->whole - 1 - i : i;
         axis->start[to] = at < axis->in_size ? (int32_t)at : axis->in_size - 1;
         axis->count[to] = 1;
         axis->weights[(size_t)to * (size_t)axis->stride] = 1 << 14;
     }
 }
 
-void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, double from, double to, bool flip, double *real)
+static void weigh_all(stk__resize_axis *axis, const stk__resize *r, double from, double scale, bool flip, double *real)
 {
-    const double scale = (to - from) / axis->size;
-    if (r->filter == STK__FILTER_NEAREST) {
-        choose_nearest(axis, from, scale, flip);
-        return;
-    }
     const double spread = spread_of(r->filter, r->antialias, scale);
     double most = 0;
-    for (int32_t i = 0; i < axis->size; i++) {
-        const int32_t at = flip ? axis->size - 1 - i : i;
+    for (int32_t i = 0; i < axis->whole; i++) {
+        const int32_t at = flip ? axis->whole - 1 - i : i;
         const double one =
             weigh_one(axis, at, r->filter, from + (i + 0.5) * scale, spread, real + (size_t)at * (size_t)axis->stride);
         most = STK_MAX(most, one);
@@ -134,6 +129,36 @@ void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, double from
     while (axis->bits < axis->bits_max && most * (double)(2 << axis->bits) < 32766)
         axis->bits++;
     axis->taps = 1;
-    for (int32_t i = 0; i < axis->size; i++)
+    for (int32_t i = 0; i < axis->whole; i++)
         round_one(axis, i, real + (size_t)i * (size_t)axis->stride);
+}
+
+/* From the input as it is seen to the input as it is. */
+static void mirror_axis(stk__resize_axis *axis)
+{
+    for (int32_t i = 0; i < axis->size; i++) {
+        int16_t *w = axis->weights + (size_t)i * (size_t)axis->stride;
+        axis->start[i] = axis->in_size - (axis->start[i] + axis->count[i]);
+        for (int32_t a = 0, b = axis->count[i] - 1; a < b; a++, b--) {
+            const int16_t kept = w[a];
+            w[a] = w[b];
+            w[b] = kept;
+        }
+    }
+}
+
+void stk__resize_weigh(stk__resize_axis *axis, const stk__resize *r, const stk__resize_span *span, double *real)
+{
+    const double scale = (span->to - span->from) / axis->whole;
+    const double from = span->mirror ? axis->in_size - span->to : span->from;
+    if (r->filter == STK__FILTER_NEAREST)
+        choose_nearest(axis, from, scale, span->flip);
+    else
+        weigh_all(axis, r, from, scale, span->flip, real);
+    const int32_t first = span->flip ? axis->whole - span->crop - axis->size : span->crop;
+    axis->start += first;
+    axis->count += first;
+    axis->weights += (size_t)first * (size_t)axis->stride;
+    if (span->mirror)
+        mirror_axis(axis);
 }

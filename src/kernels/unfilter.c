@@ -362,6 +362,187 @@ STK__AVX2 static void unfilter_avx2(int kind, uint8_t *row, const uint8_t *above
 {
     unfilter_inline(kind, row, above, size, pixel);
 }
+
+/*
+ * Four rows at once, for pixels of 3 and 4 bytes: each row is one chunk behind the row above it, whose pixels are then
+ * known, and the fifth row follows the first without a gap. A pixel is four lanes of 16 bits, and the rows lie side by
+ * side: 0 and 1 in the low half, 2 and 3 in the high one. All rows go the way of Paeth: "up" is Paeth without what is
+ * left of the pixel, "sub" without what is above.
+ */
+#define WAVE_ROWS 4
+#define WAVE_CHUNKS_MIN 4 /* the first row of the next wave needs the last row of this one */
+#define AVX2_INLINE STK__AVX2 static inline __attribute__((always_inline))
+
+/* What rows look at: ones where they do. */
+typedef struct wave_masks {
+    __m256i left, corner;
+    __m256i above_02, above_13; /* for whole chunks of two rows */
+} wave_masks;
+
+typedef struct wave {
+    uint8_t *row[WAVE_ROWS]; /* NULL: none yet, or none any more */
+    size_t chunks, rest;     /* whole chunks of a row, and bytes behind them */
+    wave_masks masks;
+    __m256i a, c;           /* pixels before: to the left, and above that */
+    __m256i out_02, out_13; /* what came out last: four pixels of each row */
+} wave;
+
+/* Ones for each row whose filter is one of `kinds`. */
+AVX2_INLINE __m256i row_masks(unsigned kind_0, unsigned kind_1, unsigned kind_2, unsigned kind_3, unsigned kinds)
+{
+    return _mm256_setr_epi64x(-(long long)(kinds >> kind_0 & 1), -(long long)(kinds >> kind_1 & 1),
+                              -(long long)(kinds >> kind_2 & 1), -(long long)(kinds >> kind_3 & 1));
+}
+
+AVX2_INLINE wave_masks masks_of(const uint8_t *rows, size_t stride)
+{
+    const unsigned kind_0 = rows[0], kind_1 = rows[stride], kind_2 = rows[2 * stride], kind_3 = rows[3 * stride];
+    const unsigned left = 1u << FILTER_SUB | 1u << FILTER_PAETH, up = 1u << FILTER_UP | 1u << FILTER_PAETH;
+    return (wave_masks){row_masks(kind_0, kind_1, kind_2, kind_3, left),
+                        row_masks(kind_0, kind_1, kind_2, kind_3, 1u << FILTER_PAETH),
+                        row_masks(kind_0, kind_0, kind_2, kind_2, up), row_masks(kind_1, kind_1, kind_3, kind_3, up)};
+}
+
+/* The next row with number i of its wave takes the place of the one before. */
+AVX2_INLINE void wave_enter(wave *w, size_t i, uint8_t *row, const wave_masks *masks)
+{
+    const __m256i index = _mm256_setr_epi64x(0, 1, 2, 3), half = _mm256_setr_epi64x(0, 0, 2, 2);
+    const __m256i this = _mm256_set1_epi64x((long long)i);
+    const __m256i is_row = _mm256_cmpeq_epi64(index, this), is_02 = _mm256_cmpeq_epi64(half, this);
+    const __m256i is_13 = _mm256_cmpeq_epi64(_mm256_add_epi64(half, _mm256_set1_epi64x(1)), this);
+    w->row[i] = row;
+    w->masks.left = _mm256_blendv_epi8(w->masks.left, masks->left, is_row);
+    w->masks.corner = _mm256_blendv_epi8(w->masks.corner, masks->corner, is_row);
+    w->masks.above_02 = _mm256_blendv_epi8(w->masks.above_02, masks->above_02, is_02);
+    w->masks.above_13 = _mm256_blendv_epi8(w->masks.above_13, masks->above_13, is_13);
+    w->a = _mm256_andnot_si256(is_row, w->a);
+    w->c = _mm256_andnot_si256(is_row, w->c);
+}
+
+/* Chunk k of a row; zeros where there is none. */
+AVX2_INLINE __m128i wave_load(const wave *w, const uint8_t *row, size_t k, size_t pixel)
+{
+    const size_t chunk = chunk_size(pixel);
+    if (STK_LIKELY(row && k < w->chunks))
+        return spread(load_chunk(row + k * chunk, pixel), pixel);
+    uint8_t rest[16] = {0};
+    if (row)
+        memcpy(rest, row + k * chunk, w->rest);
+    return spread(load_chunk(rest, pixel), pixel);
+}
+
+AVX2_INLINE void wave_store(const wave *w, uint8_t *row, size_t k, __m128i x, size_t pixel)
+{
+    const size_t chunk = chunk_size(pixel);
+    x = unspread(x, pixel);
+    if (STK_LIKELY(row && k < w->chunks)) {
+        store_chunk(row + k * chunk, x, pixel);
+    } else if (row) {
+        uint8_t rest[16];
+        store_chunk(rest, x, pixel);
+        memcpy(row + k * chunk, rest, w->rest);
+    }
+}
+
+AVX2_INLINE __m256i wave_pixel(wave *w, __m256i x, __m256i b)
+{
+    const __m256i a = w->a, c = _mm256_and_si256(w->c, w->masks.corner);
+    const __m256i c3_b = _mm256_add_epi16(_mm256_add_epi16(c, c), _mm256_sub_epi16(c, b));
+    const __m256i threshold = _mm256_sub_epi16(c3_b, a), low = _mm256_min_epi16(a, b), high = _mm256_max_epi16(a, b);
+    const __m256i inner =
+        _mm256_blendv_epi8(_mm256_add_epi8(x, low), _mm256_add_epi8(x, c), _mm256_cmpgt_epi16(high, threshold));
+    const __m256i out = _mm256_blendv_epi8(_mm256_add_epi8(x, high), inner, _mm256_cmpgt_epi16(threshold, low));
+    w->a = _mm256_and_si256(out, w->masks.left);
+    w->c = b;
+    return out;
+}
+
+AVX2_INLINE __m256i join(__m128i low, __m128i high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+/* Chunk k of row 0, and of each other row the one before that of the row above it. */
+AVX2_INLINE void wave_step(wave *w, const uint8_t *above, size_t k, size_t count, size_t pixel)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    const size_t k1 = k >= 1 ? k - 1 : k + count - 1, k2 = k >= 2 ? k - 2 : k + count - 2,
+                 k3 = k >= 3 ? k - 3 : k + count - 3;
+    const __m128i top = wave_load(w, above, k, pixel);
+    const __m256i b_02 = _mm256_and_si256(join(top, _mm256_castsi256_si128(w->out_13)), w->masks.above_02);
+    const __m256i b_13 = _mm256_and_si256(w->out_02, w->masks.above_13);
+    const __m256i x_02 = join(wave_load(w, w->row[0], k, pixel), wave_load(w, w->row[2], k2, pixel));
+    const __m256i x_13 = join(wave_load(w, w->row[1], k1, pixel), wave_load(w, w->row[3], k3, pixel));
+    const __m256i x01 = _mm256_unpacklo_epi32(x_02, x_13), x23 = _mm256_unpackhi_epi32(x_02, x_13);
+    const __m256i b01 = _mm256_unpacklo_epi32(b_02, b_13), b23 = _mm256_unpackhi_epi32(b_02, b_13);
+    const __m256i p0 = wave_pixel(w, _mm256_unpacklo_epi8(x01, zero), _mm256_unpacklo_epi8(b01, zero));
+    const __m256i p1 = wave_pixel(w, _mm256_unpackhi_epi8(x01, zero), _mm256_unpackhi_epi8(b01, zero));
+    const __m256i p2 = wave_pixel(w, _mm256_unpacklo_epi8(x23, zero), _mm256_unpacklo_epi8(b23, zero));
+    const __m256i p3 = wave_pixel(w, _mm256_unpackhi_epi8(x23, zero), _mm256_unpackhi_epi8(b23, zero));
+    const __m256 p01 = _mm256_castsi256_ps(_mm256_packus_epi16(p0, p1));
+    const __m256 p23 = _mm256_castsi256_ps(_mm256_packus_epi16(p2, p3));
+    w->out_02 = _mm256_castps_si256(_mm256_shuffle_ps(p01, p23, 0x88));
+    w->out_13 = _mm256_castps_si256(_mm256_shuffle_ps(p01, p23, 0xdd));
+    wave_store(w, w->row[0], k, _mm256_castsi256_si128(w->out_02), pixel);
+    wave_store(w, w->row[1], k1, _mm256_castsi256_si128(w->out_13), pixel);
+    wave_store(w, w->row[2], k2, _mm256_extracti128_si256(w->out_02, 1), pixel);
+    wave_store(w, w->row[3], k3, _mm256_extracti128_si256(w->out_13, 1), pixel);
+}
+
+AVX2_INLINE void unfilter_waves(uint8_t *rows, size_t stride, const uint8_t *above, size_t size, size_t pixel,
+                                size_t waves)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    const size_t chunk = chunk_size(pixel), count = (size + chunk - 1) / chunk;
+    wave w = {.chunks = size / chunk, .rest = size % chunk, .masks = {zero, zero, zero, zero}};
+    w.a = w.c = w.out_02 = w.out_13 = zero;
+    for (size_t i = 0; i < waves; i++, rows += WAVE_ROWS * stride) {
+        const wave_masks masks = masks_of(rows, stride);
+        for (size_t k = 0; k < count; k++) {
+            if (k < WAVE_ROWS)
+                wave_enter(&w, k, rows + k * stride + 1, &masks);
+            wave_step(&w, above, k, count, pixel);
+        }
+        above = rows + (WAVE_ROWS - 1) * stride + 1;
+    }
+    for (size_t k = 0; k < WAVE_ROWS - 1; k++) {
+        w.row[k] = NULL;
+        wave_step(&w, NULL, k, count, pixel);
+    }
+}
+
+STK__AVX2 static void unfilter_waves_avx2(uint8_t *rows, size_t stride, const uint8_t *above, size_t size, size_t pixel,
+                                          size_t waves)
+{
+    if (pixel == 3)
+        unfilter_waves(rows, stride, above, size, 3, waves);
+    else
+        unfilter_waves(rows, stride, above, size, 4, waves);
+}
+
+/* Whether the next four rows can go together, and gain by it: a row of Paeth by itself takes longest. */
+static bool is_wave(const uint8_t *rows, size_t stride)
+{
+    int paeth_rows = 0;
+    for (size_t i = 0; i < WAVE_ROWS; i++) {
+        const uint8_t kind = rows[i * stride];
+        if (kind > FILTER_PAETH || kind == FILTER_AVERAGE)
+            return false;
+        paeth_rows += kind == FILTER_PAETH;
+    }
+    return paeth_rows >= 2;
+}
+
+/* How many times four rows go together from here on. */
+static size_t count_waves(const uint8_t *rows, size_t stride, size_t size, size_t pixel, size_t count)
+{
+    if (stk__simd_level() < STK__SIMD_AVX2 || (pixel != 3 && pixel != 4) || size < WAVE_CHUNKS_MIN * 16)
+        return 0;
+    size_t waves = 0;
+    while (count - waves * WAVE_ROWS >= WAVE_ROWS && is_wave(rows + waves * WAVE_ROWS * stride, stride))
+        waves++;
+    return waves;
+}
 #endif
 
 static void unfilter_c(int kind, uint8_t *row, const uint8_t *above, size_t size, size_t pixel)
@@ -409,4 +590,25 @@ bool stk__unfilter_row(int kind, uint8_t *row, const uint8_t *above, size_t size
     unfilter_c(kind, row, above, size, pixel);
 #endif
     return true;
+}
+
+size_t stk__unfilter_rows(uint8_t *rows, size_t stride, size_t size, size_t pixel, size_t count)
+{
+    const uint8_t *above = NULL;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *row = rows + i * stride;
+#if defined(__x86_64__)
+        const size_t waves = count_waves(row, stride, size, pixel, count - i);
+        if (waves) {
+            unfilter_waves_avx2(row, stride, above, size, pixel, waves);
+            i += waves * WAVE_ROWS - 1;
+            above = rows + i * stride + 1;
+            continue;
+        }
+#endif
+        if (!stk__unfilter_row(row[0], row + 1, above, size, pixel))
+            return i;
+        above = row + 1;
+    }
+    return count;
 }

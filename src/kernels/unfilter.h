@@ -12,4 +12,10 @@
  */
 bool stk__unfilter_row(int kind, uint8_t *row, const uint8_t *above, size_t size, size_t pixel);
 
+/*
+ * The same for `count` rows, each behind the byte of its filter, which lie `stride` bytes apart; the first has no row
+ * before it. Returns how many rows were undone: fewer than `count` when the next one has an unknown filter.
+ */
+size_t stk__unfilter_rows(uint8_t *rows, size_t stride, size_t size, size_t pixel, size_t count);
+
 #endif

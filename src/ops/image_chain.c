@@ -8,6 +8,7 @@
 #include "ops/image_op.h"
 
 #define ACTS_MAX 32
+#define SIDE_MAX (INT32_MAX / 16) /* so that no sum of sides and pads overflows */
 
 typedef struct room {
     uint8_t *data;
@@ -464,19 +465,16 @@ static void sink_copy(void *arg, int32_t y, const uint8_t *row)
     memcpy(stk__pixel_row(out, y), row, (size_t)out->stride);
 }
 
-/* A crop of the result is a smaller box of the input. */
+/* A crop of the result: only that part is made. */
 static bool fold_crop(stk__resize *r, const stk__act *act)
 {
-    const int32_t x = act->as.view.x, y = act->as.view.y;
-    if (x < 0 || y < 0 || act->as.view.width > r->width - x || act->as.view.height > r->height - y)
+    const int32_t x = act->as.view.x, y = act->as.view.y, width = act->as.view.width, height = act->as.view.height;
+    if (x < 0 || y < 0 || width > r->width - x || height > r->height - y)
         return false;
-    const rect flipped = {r->flip_x ? r->width - (x + act->as.view.width) : x,
-                          r->flip_y ? r->height - (y + act->as.view.height) : y, act->as.view.width, act->as.view.height};
-    const double step_x = (r->box.x1 - r->box.x0) / r->width, step_y = (r->box.y1 - r->box.y0) / r->height;
-    r->box = (stk__box){r->box.x0 + step_x * flipped.x, r->box.y0 + step_y * flipped.y,
-                        r->box.x0 + step_x * (flipped.x + flipped.width), r->box.y0 + step_y * (flipped.y + flipped.height)};
-    r->width = flipped.width;
-    r->height = flipped.height;
+    r->crop_x += r->flip_x ? r->width - (x + width) : x;
+    r->crop_y += r->flip_y ? r->height - (y + height) : y;
+    r->width = width;
+    r->height = height;
     return true;
 }
 
@@ -499,11 +497,9 @@ static size_t fold_after(stk__resize *r, const stk__act *acts, size_t count)
 static stk_status resize_input(stk__image_work *work, rect from, stk__resize *r, stk__pixels *out, stk_error *err)
 {
     if (work->decode) {
-        /* As large as the box of the result is; a filter that looks at few pixels gets them as they are. */
+        /* As large as the whole result is; a filter that looks at few pixels gets them as they are. */
         const bool smooth = r->antialias && r->filter != STK__FILTER_NEAREST;
-        const double part_x = (r->box.x1 - r->box.x0) / from.width, part_y = (r->box.y1 - r->box.y0) / from.height;
-        STK_TRY(decode(work, from, smooth ? (int32_t)ceil(r->width / part_x) : 0,
-                       smooth ? (int32_t)ceil(r->height / part_y) : 0, err));
+        STK_TRY(decode(work, from, smooth ? r->whole_width : 0, smooth ? r->whole_height : 0, err));
     }
     *out = work->image;
     if (work->scale == 1) {
@@ -565,9 +561,10 @@ static stk_status act_resize(chain *c, size_t *i, bool *out_done, stk_error *err
         STK_TRY(settle(work, err));
     const rect from = through_view(&work->view, (rect){act->as.resize.x, act->as.resize.y, act->as.resize.from_width,
                                                        act->as.resize.from_height});
-    stk__resize r = {.filter = act->as.resize.filter, .antialias = act->as.resize.antialias, .flip_x = work->view.flip_x,
-                     .flip_y = work->view.flip_y, .width = act->as.resize.width, .height = act->as.resize.height,
-                     .box = {0, 0, from.width, from.height}};
+    const int32_t width = act->as.resize.width, height = act->as.resize.height;
+    stk__resize r = {.filter = act->as.resize.filter, .antialias = act->as.resize.antialias, .mirror_x = work->view.flip_x,
+                     .mirror_y = work->view.flip_y, .width = width, .height = height, .whole_width = width,
+                     .whole_height = height, .box = {0, 0, from.width, from.height}};
     *i += 1 + fold_after(&r, act + 1, c->count - *i - 1);
     stk__pixels in;
     STK_TRY(resize_input(work, from, &r, &in, err));
@@ -673,6 +670,9 @@ static stk_status start_encoded(chain *c, const stk__decode_state *d, const stk_
     memcpy(&work->bytes, value->data, sizeof work->bytes);
     STK_TRY(stk__image_probe(work->bytes.data, (size_t)work->bytes.size, d->orient, &work->info, err));
     const stk__image_info *info = &work->info;
+    if (info->width > SIDE_MAX || info->height > SIDE_MAX)
+        return stk_error_set(err, STK_CORRUPT, "%s image of %d x %d pixels, wanted at most %d on a side",
+                             stk__image_kind_name(info->kind), info->width, info->height, SIDE_MAX);
     if ((int64_t)info->width * info->height > d->max_pixels)
         return stk_error_set(err, STK_CORRUPT, "%s image of %d x %d pixels, wanted at most max_pixels=%lld",
                              stk__image_kind_name(info->kind), info->width, info->height, (long long)d->max_pixels);
@@ -689,7 +689,7 @@ static stk_status start_pixels(chain *c, const stk__image_op *op, const stk_valu
 {
     stk__image_work *work = &c->work;
     const int64_t height = value->shape[0], width = value->shape[1];
-    if (height <= 0 || width <= 0 || height > INT32_MAX / 16 || width > INT32_MAX / 16)
+    if (height <= 0 || width <= 0 || height > SIDE_MAX || width > SIDE_MAX)
         return stk_error_set(err, STK_CORRUPT, "image of %lld x %lld pixels", (long long)width, (long long)height);
     const int32_t element = (int32_t)stk_dtype_size(op->from.dtype), channels = (int32_t)op->from.shape[2];
     work->image = (stk__pixels){value->data, (int32_t)width, (int32_t)height, channels, element,

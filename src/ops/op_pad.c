@@ -34,6 +34,8 @@ static stk_status read_sizes(pad_state *s, const stk_host *host, stk_error *err)
         const double side = s->size.items[i % n];
         if (!(side >= 0 && side <= 65536))
             return host->fail(err, STK_INVALID, "size is %g, wanted 0 to 65536", side);
+        if (side != (int32_t)side)
+            return host->fail(err, STK_INVALID, "size is %g, wanted a whole number of pixels", side);
         sides[i] = (int32_t)side;
     }
     s->left = sides[0];

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "ops/sink_names.h"
 
 #include "base/banned.h"
+
+#define REMOVE_OPEN_MAX 16 /* directories that are open at a time */
 
 typedef struct {
     const char *path;
@@ -118,36 +121,19 @@ static stk_status write_open(const stk_call *call, stk_error *err)
     return STK_OK;
 }
 
-/* Removes what an unfinished run has written. Only directories that we made lie in it, so it is not deep. */
-static void remove_all(stk__text *path)
+/* Keys with slashes make directories as deep as they like; each one's files come before it. */
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place)
 {
-    const size_t length = path->length;
-    DIR *dir = opendir(path->data);
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        stk__text_printf(path, "/%s", entry->d_name);
-        if (path->failed)
-            break;
-        if (unlink(path->data) != 0 && (errno == EISDIR || errno == EPERM))
-            remove_all(path);
-        path->length = length;
-        path->data[length] = 0;
-    }
-    if (dir)
-        closedir(dir);
-    rmdir(path->data);
+    remove(path);
+    return 0;
 }
 
+/* Removes what an unfinished run has written. */
 static void write_close(void *state)
 {
     write_state *s = state;
-    if (s->temp) {
-        stk__text_reset(&s->file_name);
-        stk__text_puts(&s->file_name, s->temp);
-        if (!s->file_name.failed)
-            remove_all(&s->file_name);
-    }
+    if (s->temp)
+        nftw(s->temp, remove_one, REMOVE_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
     stk__free(s->temp);
     stk__text_clear(&s->file_name);
 }

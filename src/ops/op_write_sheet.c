@@ -1,4 +1,5 @@
 /* write_sheet: write a contact sheet of images, to look at. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,19 +87,25 @@ static void write_caption(const sheet_state *s, const stk_column *column, int64_
     snprintf(out, CAPTION_MAX, "%.6g", number);
 }
 
-/* From the darkest to the brightest value of a float image, or 0 to 255. */
-static void value_range(const stk_column *c, const float *values, int64_t n, float *out_low, float *out_scale)
+/* From the darkest to the brightest value of a float image that is a number, or 0 to 255. */
+static void value_range(const stk_column *c, const float *values, int64_t n, double *out_low, double *out_scale)
 {
-    float low = 0, high = 255;
-    if (c->dtype == STK_FLOAT32 && n > 0) {
-        low = high = values[0];
-        for (int64_t i = 1; i < n; i++) {
-            low = STK_MIN(low, values[i]);
-            high = STK_MAX(high, values[i]);
-        }
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; c->dtype == STK_FLOAT32 && i < n; i++) {
+        if (!isfinite(values[i]))
+            continue;
+        low = fmin(low, (double)values[i]);
+        high = fmax(high, (double)values[i]);
     }
     *out_low = low;
     *out_scale = high > low ? 255 / (high - low) : 0;
+}
+
+/* What is no number is black; what is infinite is as dark or bright as can be. */
+static uint8_t gray_of(float value, double low, double scale)
+{
+    const double gray = ((double)value - low) * scale + 0.5;
+    return !(gray > 0) ? 0 : gray < 255 ? (uint8_t)gray : 255;
 }
 
 /* Images of 1 or 2 channels are gray; alpha is not shown. */
@@ -106,12 +113,12 @@ static void fill_tile(const stk_column *c, const char *in, int32_t channels, con
 {
     const int64_t pixels = (int64_t)out->width * out->height;
     const float *floats = (const float *)(const void *)in;
-    float low, scale;
+    double low, scale;
     value_range(c, floats, pixels * channels, &low, &scale);
     for (int64_t i = 0; i < pixels; i++) {
         for (int32_t k = 0; k < 3; k++) {
             const int64_t at = i * channels + (channels >= 3 ? k : 0);
-            out->data[i * 3 + k] = c->dtype == STK_UINT8 ? (uint8_t)in[at] : (uint8_t)((floats[at] - low) * scale + 0.5f);
+            out->data[i * 3 + k] = c->dtype == STK_UINT8 ? (uint8_t)in[at] : gray_of(floats[at], low, scale);
         }
     }
 }

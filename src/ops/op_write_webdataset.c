@@ -81,7 +81,14 @@ static stk_status take_all(stk_plan *plan, const stk_host *host, write_state *s,
         if (s->key && strcmp(field.name, s->key) == 0)
             continue;
         const char *extension = strcmp(field.name, "label") == 0 ? "cls" : field.name;
-        STK_TRY(add_member(host, s, field.name, strcmp(field.name, "image") == 0 ? NULL : extension, err));
+        const bool picture = strcmp(field.name, "image") == 0;
+        if (!picture && !is_extension(extension))
+            return host->fail(
+                err, STK_INVALID,
+                "field '%s' has a name that cannot be an extension; say one for each field to write, such "
+                "as \"%s\"=\"jpg\"",
+                field.name, field.name);
+        STK_TRY(add_member(host, s, field.name, picture ? NULL : extension, err));
     }
     return STK_OK;
 }

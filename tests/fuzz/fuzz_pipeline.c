@@ -1,9 +1,12 @@
 /*
  * Fuzz target: whole pipelines, opened and run for a few batches. Inputs that begin with S draw ops and options from the
- * registry, so that every op and every option is reached; others are pipeline text. '@' stands for a private directory.
+ * registry, so that every op and every option is reached, those with I ops over pictures; others are pipeline text. '@'
+ * stands for a private directory.
  */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +20,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/example.h"
 #include "formats/records.h"
 #include "formats/tfrecord.h"
 
@@ -37,10 +41,16 @@ static void require(int condition)
 
 static bool is_fixture(const char *name)
 {
-    return strcmp(name, "a") == 0 || strcmp(name, "b.gz") == 0 || strcmp(name, "t") == 0 || strcmp(name, "bad") == 0;
+    return strcmp(name, "a") == 0 || strcmp(name, "b.gz") == 0 || strcmp(name, "t") == 0 || strcmp(name, "bad") == 0 ||
+           strcmp(name, "p") == 0;
 }
 
-/* Removes what a run wrote, or everything. */
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    return remove(path);
+}
+
+/* Removes what a run wrote, directories too, or everything. */
 static void clean(bool all)
 {
     DIR *dir = opendir(folder);
@@ -48,7 +58,7 @@ static void clean(bool all)
         char path[512];
         if (e->d_name[0] != '.' && (all || !is_fixture(e->d_name)) &&
             snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < (int)sizeof path)
-            unlink(path);
+            nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     }
     if (dir)
         closedir(dir);
@@ -84,6 +94,48 @@ static void write_fixture(const char *name, stk__compression compression)
     require(stk__tfrecord_writer_commit(w, NULL) == STK_OK);
 }
 
+/* A gray picture of w x h pixels as BMP, which needs no checksums; returns its size. */
+static uint8_t write_bmp(uint8_t *out, uint8_t w, uint8_t h)
+{
+    const uint8_t stride = (uint8_t)((w * 3 + 3) / 4 * 4), size = (uint8_t)(54 + stride * h);
+    memset(out, 0, size);
+    memcpy(out, "BM", 2);
+    out[2] = size;
+    out[10] = 54;
+    out[14] = 40;
+    out[18] = w;
+    out[22] = h;
+    out[26] = 1;
+    out[28] = 24;
+    for (int i = 54; i < size; i++)
+        out[i] = (uint8_t)(i * 37);
+    return size;
+}
+
+/* Examples {image: a picture of some size, or none, x: [i]}. */
+static void write_pictures(const char *name)
+{
+    char path[128];
+    stk__tfrecord_writer *w;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    require(stk__tfrecord_writer_open(path, STK__PLAIN, 1, &w, NULL) == STK_OK);
+    stk__example_writer e = {0};
+    stk__text record = STK__TEXT_INIT;
+    for (int64_t i = 0; i < 30; i++) {
+        uint8_t image[256];
+        const stk_bytes bytes = {image, i == 17 ? 9 : write_bmp(image, (uint8_t)(1 + i % 7), (uint8_t)(1 + i % 5))};
+        stk__text_reset(&record);
+        stk__example_begin(&e);
+        stk__example_add_bytes(&e, "image", &bytes, 1);
+        stk__example_add_ints(&e, "x", &i, 1);
+        require(stk__example_end(&e, &record, NULL) == STK_OK);
+        require(stk__tfrecord_writer_add(w, record.data, record.length, NULL) == STK_OK);
+    }
+    stk__text_clear(&record);
+    stk__example_writer_clear(&e);
+    require(stk__tfrecord_writer_commit(w, NULL) == STK_OK);
+}
+
 static void write_text(const char *name, const char *text)
 {
     char path[128];
@@ -101,6 +153,7 @@ static void prepare(void)
     atexit(remove_folder);
     write_fixture("a", STK__PLAIN);
     write_fixture("b.gz", STK__GZIP);
+    write_pictures("p");
     write_text("t", "one\ntwo\r\nthree");
     write_text("bad", "this is no file of records, whoever reads it");
     const int null = open("/dev/null", O_RDONLY);
@@ -189,7 +242,7 @@ static bool is_safe(const char *text)
 {
     if (strpbrk(text, "/~") || strstr(text, ".."))
         return false;
-    if (!strstr(text, "write_tfrecord") && !strstr(text, "cache"))
+    if (!strstr(text, "write_") && !strstr(text, "cache"))
         return true;
     if (strpbrk(text, "\\'"))
         return false;
@@ -235,8 +288,16 @@ static unsigned draw(supply *s, unsigned choices)
 
 #define PICK(s, list) (list)[draw(s, (unsigned)STK_COUNT(list))]
 
-static const char *const field_names[] = {"value", "record", "text", "x", "y"};
+static const char *const field_names[] = {"value", "record", "text", "x", "y", "image"};
 static const char *const type_names[] = {"int64", "float32", "bytes", "uint8", "bool", "float16", "uint64"};
+
+static bool image_fields; /* ops work on the pictures, apart from a few */
+
+static const char *draw_field(supply *s)
+{
+    const char *name = PICK(s, field_names);
+    return image_fields && strcmp(name, "x") != 0 ? "image" : name;
+}
 
 static void put_type(supply *s, stk__text *t)
 {
@@ -251,6 +312,12 @@ static void put_int(supply *s, const stk_option *o, stk__text *t)
 {
     const int64_t values[] = {1, 2, 3, 5, 10, 1000, 0, -1, o->min, o->max, INT64_MAX, INT64_MIN + 1};
     stk__text_printf(t, "%lld", (long long)PICK(s, values));
+}
+
+static void put_float(supply *s, const stk_option *o, stk__text *t)
+{
+    const double values[] = {0, 1, 0.5, o->min_number, o->max_number, (int)draw(s, 256) - 128 + 0.5};
+    stk__text_printf(t, "%.17g", PICK(s, values));
 }
 
 static void put_string(supply *s, const char *option, stk__text *t)
@@ -277,8 +344,15 @@ static void put_value(supply *s, const stk_option *o, stk__text *t)
         put_int(s, o, t);
         break;
     case STK_OPTION_FLOAT:
+        put_float(s, o, t);
+        break;
     case STK_OPTION_NUMBERS:
-        stk__text_printf(t, "%d.5", (int)draw(s, 256) - 128);
+        stk__text_putc(t, '[');
+        for (unsigned i = 0, n = draw(s, 5); i < n; i++) {
+            stk__text_puts(t, i ? ", " : "");
+            put_float(s, o, t);
+        }
+        stk__text_putc(t, ']');
         break;
     case STK_OPTION_BOOL:
         stk__text_puts(t, draw(s, 2) ? "true" : "false");
@@ -296,11 +370,11 @@ static void put_value(supply *s, const stk_option *o, stk__text *t)
         break;
     case STK_OPTION_FIELD:
     case STK_OPTION_FIELDS:
-        stk__text_puts(t, PICK(s, field_names));
+        stk__text_puts(t, draw_field(s));
         break;
     case STK_OPTION_ARGS:
         if (draw(s, 4) == 0)
-            stk__text_puts(t, PICK(s, field_names));
+            stk__text_puts(t, draw_field(s));
         else
             put_type(s, t);
         break;
@@ -314,7 +388,7 @@ static void put_op(supply *s, const stk_op *op, stk__text *t)
     for (const stk_option *o = op->options; o && o->name; o++) {
         const unsigned repeat = o->kind == STK_OPTION_ARGS ? 1 + draw(s, 3) : o->required || draw(s, 2);
         for (unsigned i = 0; i < repeat; i++) {
-            stk__text_printf(t, "%s%s=", written++ ? ", " : "", o->kind == STK_OPTION_ARGS ? PICK(s, field_names) : o->name);
+            stk__text_printf(t, "%s%s=", written++ ? ", " : "", o->kind == STK_OPTION_ARGS ? draw_field(s) : o->name);
             put_value(s, o, t);
         }
     }
@@ -333,12 +407,16 @@ static const stk_op *draw_op(supply *s, bool source)
     return fits[draw(s, count)];
 }
 
-static void run_structure(const uint8_t *data, size_t size)
+static void run_structure(const uint8_t *data, size_t size, bool pictures)
 {
     supply s = {data, data + size};
     stk__text t = STK__TEXT_INIT, out = STK__TEXT_INIT;
     const uint8_t policy = (uint8_t)draw(&s, 4);
-    put_op(&s, draw_op(&s, true), &t);
+    image_fields = pictures;
+    if (pictures)
+        stk__text_printf(&t, "tfrecord(\"@p\") | parse(image=bytes, x=int64) | decode_image(image, channels=%u)", draw(&s, 5));
+    else
+        put_op(&s, draw_op(&s, true), &t);
     for (unsigned left = 8; left > 0 && s.p < s.end; left--) {
         stk__text_puts(&t, " | ");
         put_op(&s, draw_op(&s, false), &t);
@@ -361,8 +439,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!folder[0])
         prepare();
-    if (size > 0 && data[0] == 'S')
-        run_structure(data + 1, size - 1);
+    if (size > 0 && (data[0] == 'S' || data[0] == 'I'))
+        run_structure(data + 1, size - 1, data[0] == 'I');
     else
         run_text(data, size, (uint8_t)size);
     return 0;

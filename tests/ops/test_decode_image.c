@@ -138,6 +138,54 @@ static void decode_image_follows_the_error_policy(void **state)
     stk__free(b);
 }
 
+/* A sound JPEG whose frame is of a kind that is not read: it is a bad record as any other. */
+static void decode_image_skips_what_it_does_not_support(void **state)
+{
+    uint8_t *a, *b;
+    const stk_bytes items[2] = {encode(false, 40, 30, &a), encode(true, 40, 30, &b)};
+    size_t at = 0;
+    while (at + 1 < (size_t)items[1].size && !(b[at] == 0xff && b[at + 1] == 0xc0))
+        at++;
+    assert_true(at + 1 < (size_t)items[1].size);
+    b[at + 1] = 0xc6; /* from baseline to differential progressive */
+    write_contents("p", items, 2);
+    stk_config config = harness_config();
+    config.on_error = STK_ON_ERROR_SKIP;
+    seen s;
+    run_all(PICTURES " | resize(image, 8, 8) | batch(8)", &config, &s);
+    assert_int_equal(s.stats.skipped, 1);
+    assert_int_equal(s.batches[0].rows, 1);
+    seen_clear(&s);
+    assert_fails(PICTURES " | resize(image, 8, 8)", NULL, STK_UNSUPPORTED, "JPEG");
+    stk__free(a);
+    stk__free(b);
+}
+
+/* A sound header of one row that is as long as can be said: with pads around it its width would not fit 32 bits. */
+static void decode_image_refuses_sides_that_sums_would_overflow(void **state)
+{
+    static const uint8_t head[] = {
+        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x7f, 0xff,
+        0xff, 0xff, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0x88, 0x4d, 0x0e, 0x70, 0, 0, 0, 1, 0x49, 0x44, 0x41, 0x54,
+        0x78, 0x76, 0xe6, 0x84, 0xe6, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+    const stk_bytes item = {head, sizeof head};
+    stk__image_info info;
+    write_contents("p", &item, 1);
+    assert_int_equal(stk__image_probe(head, sizeof head, false, &info, NULL), STK_OK);
+    assert_int_equal(info.width, INT32_MAX);
+    stk_config config = harness_config();
+    config.on_error = STK_ON_ERROR_SKIP;
+    config.memory_bytes = (int64_t)1 << 40;
+    seen s;
+    static const char text[] =
+        "tfrecord(\"$D/p\") | parse(image=bytes) | decode_image(image, max_pixels=1000000000000) | pad(image, 65536)";
+    run_all(text, &config, &s);
+    assert_int_equal(s.stats.skipped, 1);
+    seen_clear(&s);
+    config.on_error = STK_ON_ERROR_STOP;
+    assert_fails(text, &config, STK_CORRUPT, "PNG image of 2147483647 x 1 pixels, wanted at most");
+}
+
 static void decode_image_tells_what_it_approximates(void **state)
 {
     write_pictures("p", 1, 6, 5);
@@ -235,6 +283,8 @@ int main(void)
         OP_TEST(decode_image_to_gray_and_with_alpha),
         OP_TEST(decode_image_refuses_bombs),
         OP_TEST(decode_image_follows_the_error_policy),
+        OP_TEST(decode_image_skips_what_it_does_not_support),
+        OP_TEST(decode_image_refuses_sides_that_sums_would_overflow),
         OP_TEST(decode_image_tells_what_it_approximates),
         OP_TEST(decode_image_exactly_is_the_same_fused_or_not),
         OP_TEST(decode_image_turns_pictures_when_asked),

@@ -81,6 +81,14 @@ static void rows_ops_stand_behind_batch(void **state)
                  "put it before mixup");
 }
 
+static void sink_that_encodes_samples_does_not_follow_a_rows_op(void **state)
+{
+    write_pictures("p", 10, 12, 10);
+    assert_fails(PICTURES " | resize(image, 8, 8) | one_hot(label, 10) | batch(4) | mixup(image, label) | write_tfrecord(\"$D/out\")",
+                 NULL, STK_INVALID, "it cannot write what mixup makes of batches");
+    assert_false(file_exists("out"));
+}
+
 /* The batches, and how many were ready when nobody had asked. */
 static void batches_on_demand_are_the_same(void **state)
 {
@@ -123,6 +131,7 @@ int main(void)
         OP_TEST(group_is_timed_as_one),
         OP_TEST(random_numbers_do_not_depend_on_ops_that_draw_none),
         OP_TEST(rows_ops_stand_behind_batch),
+        OP_TEST(sink_that_encodes_samples_does_not_follow_a_rows_op),
         OP_TEST(batches_on_demand_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

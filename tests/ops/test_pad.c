@@ -78,6 +78,7 @@ static void pad_refuses_bad_sizes(void **state)
     assert_fails(PICTURES " | pad(image)", NULL, STK_INVALID, "size has 0 numbers");
     assert_fails(PICTURES " | pad(image, [1, 2, 3])", NULL, STK_INVALID, "size has 3 numbers");
     assert_fails(PICTURES " | pad(image, -1)", NULL, STK_INVALID, "size is -1");
+    assert_fails(PICTURES " | pad(image, 4.5)", NULL, STK_INVALID, "a whole number of pixels");
     assert_fails(PICTURES " | pad(label, 1)", NULL, STK_INVALID, "0 dimensions, wanted an image");
 }
 

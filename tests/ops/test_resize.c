@@ -37,21 +37,30 @@ static void resize_by_one_number_keeps_the_proportions(void **state)
     taken_clear(&t);
 }
 
+/* The ops around the resize run as one with it, or apart from it. */
+static void check_around(const char *filter, const char *antialias, int width, int height)
+{
+    static const char *const before = "random_crop(image, 25, 31) | random_flip(image, both)";
+    static const char *const after = "random_flip(image, both) | random_crop(image, 9, 9) | normalize(image, mean=3) | layout(image)";
+    char one[700], early[700], late[700], resize[100];
+    snprintf(resize, sizeof resize, "resize(image, %d, %d, filter=%s, antialias=%s)", height, width, filter, antialias);
+    snprintf(one, sizeof one, PICTURES " | %s | %s | %s | batch(5)", before, resize, after);
+    snprintf(early, sizeof early, PICTURES " | %s | cache | %s | %s | batch(5)", before, resize, after);
+    snprintf(late, sizeof late, PICTURES " | %s | %s | cache | %s | batch(5)", before, resize, after);
+    assert_same_batches(one, early);
+    assert_same_batches(one, late);
+}
+
 static void resize_with_crops_and_flips_around_it_is_exact(void **state)
 {
     static const char *const filters[] = {"nearest", "bilinear", "bicubic", "area"};
+    static const int sizes[][2] = {{14, 17}, {15, 25}, {37, 45}, {62, 50}};
     write_pictures("p", 12, 37, 29);
     for (size_t i = 0; i < STK_COUNT(filters); i++) {
-        char one[600], split[600];
-        snprintf(one, sizeof one,
-                 PICTURES " | random_crop(image, 25, 31) | random_flip(image, both) | resize(image, 17, 14, filter=%s) | "
-                          "random_flip(image, both) | random_crop(image, 9, 9) | normalize(image, mean=3) | layout(image) | batch(5)",
-                 filters[i]);
-        snprintf(split, sizeof split,
-                 PICTURES " | random_crop(image, 25, 31) | random_flip(image, both) | resize(image, 17, 14, filter=%s) | cache | "
-                          "random_flip(image, both) | random_crop(image, 9, 9) | normalize(image, mean=3) | layout(image) | batch(5)",
-                 filters[i]);
-        assert_same_batches(one, split);
+        for (size_t k = 0; k < STK_COUNT(sizes); k++) {
+            check_around(filters[i], "true", sizes[k][0], sizes[k][1]);
+            check_around(filters[i], "false", sizes[k][0], sizes[k][1]);
+        }
     }
 }
 

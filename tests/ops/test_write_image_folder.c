@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,24 @@ static void write_leaves_nothing_after_an_error(void **state)
     assert_int_equal(files_here(""), 1);
 }
 
+/* More directories below each other than may be open at a time. */
+static void write_removes_what_deep_keys_made(void **state)
+{
+    enum { LINE = 1300 };
+    char lines[2 * LINE];
+    struct rlimit limit, few = {64, 64};
+    for (int i = 0; i < 2 * LINE; i++)
+        lines[i] = i % LINE == LINE - 1 ? '\n' : i % LINE % 2 ? '/' : 'd';
+    write_file("t", lines, sizeof lines);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few.rlim_max = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_fails("text(\"$D/t\") | write_image_folder(\"$D/out\", text, text, key=text, ext=\"x\")", NULL, STK_IO,
+                 "two samples get this name");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(files_here(""), 1);
+}
+
 static void write_refuses_names_that_are_none(void **state)
 {
     write_file("t", "../x\n", 5);
@@ -124,6 +143,7 @@ int main(void)
         OP_TEST(write_takes_names_from_fields),
         OP_TEST(write_leaves_nothing_without_finish),
         OP_TEST(write_leaves_nothing_after_an_error),
+        OP_TEST(write_removes_what_deep_keys_made),
         OP_TEST(write_refuses_names_that_are_none),
         OP_TEST(write_goes_only_where_nothing_is),
         OP_TEST(write_refuses_bad_options),

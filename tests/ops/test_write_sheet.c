@@ -65,12 +65,23 @@ static void write_sheet_takes_floats_and_varying_sizes(void **state)
     assert_false(file_exists("b.png"));
 }
 
+/* 0 / 0, infinities and what lies between them have a place from black to white. */
+static void write_sheet_takes_floats_that_are_no_numbers(void **state)
+{
+    write_pictures("p", 3, 20, 12);
+    run_sheet(PICTURES " | normalize(image, mean=10, std=1e-38) | cutout(image, 4, fill=-1e30) | batch(3) | write_sheet(\"$D/a.png\")");
+    assert_int_equal(sheet_info("a.png").height, 20);
+    run_sheet(PICTURES " | cast(image=float32) | cutout(image, 4, fill=1e30) | normalize(image, mean=0, std=1e-38) | write_sheet(\"$D/b.png\")");
+    assert_int_equal(sheet_info("b.png").height, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         OP_TEST(write_sheet_lays_images_out_in_rows),
         OP_TEST(write_sheet_shows_pixels),
         OP_TEST(write_sheet_takes_floats_and_varying_sizes),
+        OP_TEST(write_sheet_takes_floats_that_are_no_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

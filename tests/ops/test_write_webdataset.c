@@ -163,6 +163,8 @@ static void write_refuses_keys_that_would_not_read_back(void **state)
 
 static void write_refuses_bad_options(void **state)
 {
+    assert_refused("tfrecord(\"x\") | parse(\"image/encoded\"=bytes) | write_webdataset(\"x\")", NULL, STK_INVALID,
+                   "field 'image/encoded' has a name that cannot be an extension", 1, 48);
     assert_refused("range(3) | write_webdataset()", NULL, STK_INVALID, "path is missing", 1, 12);
     assert_refused("range(3) | write_webdataset(\"$D/x\", shards=2)", NULL, STK_INVALID,
                    "needs %05d for the numbers of 2 shards", 1, 12);

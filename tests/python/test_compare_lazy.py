@@ -43,6 +43,12 @@ class CompareLazy(unittest.TestCase):
                     self.assertAlmostEqual(way["distinct_mean"], wanted, delta=0.01)  # two draws may be the same
                     self.assertEqual(way["checked_samples"], 1000)
 
+    def test_pipeline_without_a_batch_is_counted_by_epochs(self):
+        report, ways = self.compare("range(300) | cast(value=float32) | add_noise(value)", "--epochs 3 --rounds 1")
+        self.assertEqual(report["samples"], 300)
+        self.assertEqual(ways["lazy"]["distinct_max"], 3)
+        self.assertEqual(ways["stored, memory"]["distinct_max"], 1)
+
     def test_chance_is_counted_as_it_falls(self):
         """Of four draws among two values, 1.875 differ on the average, and the mean over 1,000 is near."""
         text = RANDOM.replace("add_noise(value)", "add_noise(value, amount=0.5) | cast(value=int64)")

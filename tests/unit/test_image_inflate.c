@@ -6,7 +6,8 @@
 #include "formats/image_png_inflate.h"
 #include "kernels/simd.h"
 
-/* What streams are made of: noise, few values, short codes, one value, near and far matches. */
+/* What streams are made of: noise, few values, short codes, one value, near and
+ * far matches. */
 static uint8_t *content(dice *d, size_t size)
 {
     uint8_t *out = malloc(size + 1);
@@ -55,18 +56,27 @@ static uint8_t *room_for(size_t stop)
     return out;
 }
 
+static stk__inflate_result inflate_alone(stk__inflate *s, const uint8_t *in, size_t in_size, uint8_t *out, size_t stop,
+                                         size_t *out_size)
+{
+    stk__inflate_job job = {.tables = s, .in = in, .in_size = in_size, .out = out, .stop = stop};
+    stk__inflate_zlib(&job);
+    *out_size = job.out_size;
+    return job.result;
+}
+
 static void check_stream(stk__inflate *s, dice *d, const uint8_t *data, size_t size, const uint8_t *z, size_t z_size)
 {
     size_t found;
     uint8_t *out = room_for(size + 1);
-    assert_int_equal(stk__inflate_zlib(s, z, z_size, out, size + 1, &found), STK__INFLATE_DONE);
+    assert_int_equal(inflate_alone(s, z, z_size, out, size + 1, &found), STK__INFLATE_DONE);
     assert_int_equal(found, size);
     assert_memory_equal(out, data, size);
     free(out);
     const size_t stop = 1 + roll(d, (uint32_t)size);
     out = room_for(stop);
-    const stk__inflate_result result = stk__inflate_zlib(s, z, z_size, out, stop, &found);
-    assert_true(result == STK__INFLATE_STOPPED || (result == STK__INFLATE_DONE && found == size));
+    const stk__inflate_result result = inflate_alone(s, z, z_size, out, stop, &found);
+    assert_int_equal(result, STK__INFLATE_STOPPED);
     assert_true(found >= stop && found <= stop + STK__INFLATE_OUT_AIR);
     assert_memory_equal(out, data, stop);
     free(out);
@@ -79,7 +89,7 @@ static void every_stream_inflates_and_stops_where_wanted(void **state)
     assert_non_null(s);
     dice d = {0};
     for (int i = 0; i < 300; i++) {
-        stk__simd_limit(i % 2 ? STK__SIMD_C : stk__simd_highest());
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
         const size_t size = 1 + roll(&d, i % 8 ? 3000 : 100000);
         size_t z_size;
         uint8_t *data = content(&d, size), *z = deflated(&d, data, size, &z_size);
@@ -87,7 +97,7 @@ static void every_stream_inflates_and_stops_where_wanted(void **state)
         free(z);
         free(data);
     }
-    stk__simd_limit(stk__simd_highest());
+    stk__simd_limit(STK__SIMD_AVX512);
     free(s);
 }
 
@@ -105,7 +115,7 @@ static void streams_that_are_cut_off_are_told_apart_from_damaged_ones(void **sta
             uint8_t *exact = malloc(cut ? cut : 1);
             assert_non_null(exact);
             memcpy(exact, z, cut);
-            assert_int_equal(stk__inflate_zlib(s, exact, cut, out, size + 1, &found), STK__INFLATE_CUT_OFF);
+            assert_int_equal(inflate_alone(s, exact, cut, out, size + 1, &found), STK__INFLATE_CUT_OFF);
             free(exact);
         }
         free(out);
@@ -115,7 +125,8 @@ static void streams_that_are_cut_off_are_told_apart_from_damaged_ones(void **sta
     free(s);
 }
 
-/* One bit is flipped: it must be taken or refused as zlib does, and be the same where it is taken. */
+/* One bit is flipped: it must be taken or refused as zlib does, and be the same
+ * where it is taken. */
 static void damage_is_noticed_where_zlib_notices_it(void **state)
 {
     (void)state;
@@ -123,6 +134,7 @@ static void damage_is_noticed_where_zlib_notices_it(void **state)
     assert_non_null(s);
     dice d = {200000000};
     for (int i = 0; i < 400; i++) {
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
         const size_t size = 1 + roll(&d, 3000);
         size_t z_size, found;
         uint8_t *data = content(&d, size), *z = deflated(&d, data, size, &z_size);
@@ -135,8 +147,7 @@ static void damage_is_noticed_where_zlib_notices_it(void **state)
             z[at] ^= bit;
             uLongf wanted = (uLongf)size;
             const bool good = uncompress(judge, &wanted, z, (uLong)z_size) == Z_OK;
-            const bool taken =
-                stk__inflate_zlib(s, z, z_size, out, size + 1, &found) == STK__INFLATE_DONE && found <= size;
+            const bool taken = inflate_alone(s, z, z_size, out, size + 1, &found) == STK__INFLATE_DONE && found <= size;
             assert_int_equal(taken, good);
             if (good) {
                 assert_int_equal(found, wanted);
@@ -145,6 +156,98 @@ static void damage_is_noticed_where_zlib_notices_it(void **state)
             z[at] ^= bit;
         }
         free(judge);
+        free(out);
+        free(z);
+        free(data);
+    }
+    stk__simd_limit(STK__SIMD_AVX512);
+    free(s);
+}
+
+/* A stream by itself, in memory of its exact size. */
+typedef struct sample {
+    uint8_t *z;
+    size_t z_size;
+    size_t stop;
+} sample;
+
+/* Small or large, whole or cut off or damaged, wanted as a whole or in part. */
+static sample make_sample(dice *d)
+{
+    const size_t size = 1 + roll(d, roll(d, 4) ? 4000 : 60000);
+    sample out;
+    uint8_t *data = content(d, size);
+    out.z = deflated(d, data, size, &out.z_size);
+    free(data);
+    const uint32_t harm = roll(d, 6);
+    if (harm == 0) {
+        out.z_size = roll(d, (uint32_t)out.z_size);
+        uint8_t *exact = malloc(out.z_size + 1);
+        assert_non_null(exact);
+        memcpy(exact, out.z, out.z_size);
+        free(out.z);
+        out.z = realloc(exact, out.z_size ? out.z_size : 1);
+        assert_non_null(out.z);
+    } else if (harm <= 2) {
+        out.z[roll(d, (uint32_t)out.z_size)] ^= (uint8_t)(1u << roll(d, 8));
+    }
+    out.stop = roll(d, 3) ? size + 1 : 1 + roll(d, (uint32_t)size);
+    return out;
+}
+
+static void check_same(const stk__inflate_job *found, const sample *in, stk__inflate *s)
+{
+    size_t size;
+    uint8_t *wanted = room_for(in->stop);
+    assert_int_equal(found->result, inflate_alone(s, in->z, in->z_size, wanted, in->stop, &size));
+    if (found->result == STK__INFLATE_STOPPED) {
+        assert_true(found->out_size >= in->stop && found->out_size <= in->stop + STK__INFLATE_OUT_AIR);
+        size = in->stop;
+    } else {
+        assert_int_equal(found->out_size, size);
+    }
+    assert_memory_equal(found->out, wanted, size);
+    free(wanted);
+}
+
+static void two_streams_at_once_inflate_as_each_by_itself(void **state)
+{
+    (void)state;
+    stk__inflate *s = malloc(2 * sizeof *s);
+    assert_non_null(s);
+    dice d = {300000000};
+    for (int i = 0; i < 800; i++) {
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
+        const sample x = make_sample(&d), y = make_sample(&d);
+        stk__inflate_job a = {.tables = s, .in = x.z, .in_size = x.z_size, .out = room_for(x.stop), .stop = x.stop};
+        stk__inflate_job b = {.tables = s + 1, .in = y.z, .in_size = y.z_size, .out = room_for(y.stop), .stop = y.stop};
+        stk__inflate_zlib_pair(&a, &b);
+        check_same(&a, &x, s);
+        check_same(&b, &y, s);
+        free(a.out);
+        free(b.out);
+        free(x.z);
+        free(y.z);
+    }
+    stk__simd_limit(STK__SIMD_AVX512);
+    free(s);
+}
+
+/* Two bytes more than wanted, and a checksum that is wrong: neither is looked
+ * at. */
+static void what_comes_behind_the_wanted_bytes_is_of_no_interest(void **state)
+{
+    (void)state;
+    stk__inflate *s = malloc(sizeof *s);
+    assert_non_null(s);
+    dice d = {400000000};
+    for (int i = 0; i < 50; i++) {
+        const size_t size = 3 + roll(&d, 3000);
+        size_t z_size, found;
+        uint8_t *data = content(&d, size), *z = deflated(&d, data, size, &z_size), *out = room_for(size - 2);
+        z[z_size - 1] ^= 1;
+        assert_int_equal(inflate_alone(s, z, z_size, out, size - 2, &found), STK__INFLATE_STOPPED);
+        assert_memory_equal(out, data, size - 2);
         free(out);
         free(z);
         free(data);
@@ -158,6 +261,8 @@ int main(void)
         cmocka_unit_test(every_stream_inflates_and_stops_where_wanted),
         cmocka_unit_test(streams_that_are_cut_off_are_told_apart_from_damaged_ones),
         cmocka_unit_test(damage_is_noticed_where_zlib_notices_it),
+        cmocka_unit_test(two_streams_at_once_inflate_as_each_by_itself),
+        cmocka_unit_test(what_comes_behind_the_wanted_bytes_is_of_no_interest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

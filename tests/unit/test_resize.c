@@ -293,6 +293,46 @@ static void resize_with_flips_is_the_mirror_image(void **state)
     }
 }
 
+/* A crop of a resize of the mirrored input is the same bytes, whether that is done at once or one by one. */
+static void resize_of_a_mirrored_input_and_a_crop_of_it_are_exact(void **state)
+{
+    for (int i = 0; i < 400; i++) {
+        stk__pixels in = make_pixels(draw_in(1, 70), draw_in(1, 70), draw_in(1, 4), draw_in(0, 5));
+        stk__pixels mirrored = make_pixels(in.width, in.height, in.channels, 0);
+        stk__resize r = {
+            .filter = (stk__filter)draw(4), .antialias = draw(2), .mirror_x = draw(2), .mirror_y = draw(2)};
+        for (int32_t y = 0; y < in.height; y++)
+            for (int32_t x = 0; x < in.width; x++)
+                memcpy(stk__pixel_row(&mirrored, y) + x * in.channels,
+                       stk__pixel_row(&in, r.mirror_y ? in.height - 1 - y : y) +
+                           (r.mirror_x ? in.width - 1 - x : x) * in.channels,
+                       (size_t)in.channels);
+        r.box = (stk__box){0, 0, in.width, in.height};
+        stk__resize plain = {.filter = r.filter, .antialias = r.antialias, .box = r.box};
+        r.whole_width = plain.width = draw_in(1, 90);
+        r.whole_height = plain.height = draw_in(1, 90);
+        r.width = draw_in(1, plain.width);
+        r.height = draw_in(1, plain.height);
+        r.crop_x = draw_in(0, plain.width - r.width);
+        r.crop_y = draw_in(0, plain.height - r.height);
+        r.flip_x = draw(2);
+        r.flip_y = draw(2);
+        uint8_t *const whole = resized(&plain, &mirrored), *const part = resized(&r, &in);
+        for (int32_t y = 0; y < r.height; y++) {
+            for (int32_t x = 0; x < r.width; x++) {
+                const int32_t from_x = r.crop_x + (r.flip_x ? r.width - 1 - x : x);
+                const int32_t from_y = r.crop_y + (r.flip_y ? r.height - 1 - y : y);
+                assert_memory_equal(part + (y * r.width + x) * in.channels,
+                                    whole + (from_y * plain.width + from_x) * in.channels, (size_t)in.channels);
+            }
+        }
+        stk__free(whole);
+        stk__free(part);
+        stk__free(in.data);
+        stk__free(mirrored.data);
+    }
+}
+
 /* Rows from the last to the first in memory. */
 static void resize_of_rows_in_reverse_order_is_the_same(void **state)
 {
@@ -347,6 +387,7 @@ int main(void)
         cmocka_unit_test(resize_to_the_same_size_is_a_copy),
         cmocka_unit_test(resize_of_one_colour_keeps_it),
         cmocka_unit_test(resize_with_flips_is_the_mirror_image),
+        cmocka_unit_test(resize_of_a_mirrored_input_and_a_crop_of_it_are_exact),
         cmocka_unit_test(resize_of_rows_in_reverse_order_is_the_same),
         cmocka_unit_test(resize_scratch_refuses_nonsense),
     };
