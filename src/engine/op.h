@@ -75,6 +75,8 @@ typedef struct stk__fuse {
     /* All of them for one sample: the fields that the first reads are there, the field that the last writes is to be made. On
        failure *out_at tells which of them was at work. */
     stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at, stk_error *err);
+    /* Optional: process comes next for `a`, then for `b`. Work on both at once may take less time. It changes no result. */
+    void (*pair)(const stk_call *const *calls, size_t count, const stk_sample *a, const stk_sample *b);
     /* What comes out other than from the ops one by one, for the plan; NULL: nothing. */
     const char *(*approximates)(const void *const *states, size_t count, bool exact);
 } stk__fuse;

@@ -163,16 +163,35 @@ static stk_status run_sample(const stk_pipeline *p, const stk__worker_call *wc, 
     return status;
 }
 
+static bool runs(const stk__worker *w, int i, int step)
+{
+    return w->tile[i].alive && !(w->tile[i].cached && step < w->pipeline->plan.cache_at);
+}
+
+/* Sample i and the one that runs after it, for ops that gain by seeing two. Returns what comes behind these. */
+static int pair_up(const stk__worker *w, const stk__worker_call *wc, int i, int n)
+{
+    int next = i + 1;
+    while (next < n && !runs(w, next, wc->step))
+        next++;
+    if (next < n)
+        w->pipeline->plan.segment[wc->step]->op->fuse->pair(wc->group, wc->group_count, &w->tile[i].sample, &w->tile[next].sample);
+    return next + 1;
+}
+
 /* One step over the tile. */
 static void run_step(stk__worker *w, int step, int n, stk_error *error)
 {
     stk_pipeline *p = w->pipeline;
     const stk__worker_call *wc = &w->calls[step];
-    int done = 0;
+    const bool pairs = wc->group && p->plan.segment[step]->op->fuse->pair;
+    int done = 0, next_pair = 0;
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
-        if (!ts->alive || (ts->cached && step < p->plan.cache_at))
+        if (!runs(w, i, step))
             continue;
+        if (pairs && i >= next_pair)
+            next_pair = pair_up(w, wc, i, n);
         error->status = STK_OK;
         const stk_status status = run_sample(p, wc, &ts->sample, error);
         done++;

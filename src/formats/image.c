@@ -97,6 +97,7 @@ void stk__image_decoder_free(stk__image_decoder *decoder)
 
 void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err)
 {
+    decoder->ready &= room != &decoder->work;
     if (STK_LIKELY(room->data && size <= room->size))
         return room->data;
     if (size > SIZE_MAX / 2) {
@@ -159,4 +160,11 @@ stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, s
         break;
     }
     return refuse(data, size, err);
+}
+
+void stk__image_prepare_pair(const stk__image_job *a, const stk__image_job *b)
+{
+    if (a->decoder != b->decoder && a->info->kind == STK__IMAGE_PNG && b->info->kind == STK__IMAGE_PNG &&
+        check_want(a->info, a->want, NULL) == STK_OK && check_want(b->info, b->want, NULL) == STK_OK)
+        stk__png_prepare_pair(a, b);
 }

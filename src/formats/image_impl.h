@@ -16,9 +16,10 @@ struct stk__image_decoder {
     stk__image_room work;   /* inflated rows, palettes, ... */
     struct stk__jpeg *jpeg; /* made by the first JPEG, see image_jpeg.c */
     struct stk__png *png;   /* made by the first PNG, see image_png.c */
+    bool ready;             /* `work` has rows that png->ready tells about */
 };
 
-/* At least `size` bytes, contents undefined; NULL with err set. */
+/* At least `size` bytes, contents undefined, those of before are lost; NULL with err set. */
 void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err);
 
 /* Sets got->pixels to a room of width x height x channels with tight rows. */
@@ -36,6 +37,8 @@ stk_status stk__jpeg_decode(stk__image_decoder *decoder, const uint8_t *data, si
                             const stk__image_want *want, stk__image_got *out, stk_error *err);
 stk_status stk__png_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
                            const stk__image_want *want, stk__image_got *out, stk_error *err);
+/* stk__image_prepare_pair for two PNGs. */
+void stk__png_prepare_pair(const stk__image_job *a, const stk__image_job *b);
 stk_status stk__webp_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
                             const stk__image_want *want, stk__image_got *out, stk_error *err);
 stk_status stk__gif_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,

@@ -266,15 +266,51 @@ static void join_data(const uint8_t *data, const stk__png_file *file, uint8_t *o
     }
 }
 
-static stk_status inflate_rows(stk__inflate *inflate, const uint8_t *data, size_t size, uint8_t *rows, size_t total,
-                               size_t needed, stk_error *err)
+/* Bytes of rows that are needed for so many of them. */
+static size_t bytes_needed(const stk__png_rows *rows, const stk__image_want *want)
 {
+    if (rows->file.interlaced)
+        return rows->total;
+    return (stk__png_row_bytes(&rows->file, rows->file.width) + 1) * (size_t)(want->y + want->height);
+}
+
+/* Walks the chunks and takes the memory; `out` is ready to be inflated then. */
+static stk_status plan_rows(const stk__image_job *in, stk__png_rows *out, stk_error *err)
+{
+    stk__png_file *file = &out->file;
+    struct stk__png *png;
+    STK_TRY(walk_chunks(in->data, in->size, WHOLE, file, err));
+    if (file->width != in->info->width || file->height != in->info->height)
+        return stk_error_set(err, STK_INVALID, "PNG has %d x %d pixels, but was probed as %d x %d", (int)file->width,
+                             (int)file->height, (int)in->info->width, (int)in->info->height);
+    if (!stk__png_rows_total(file, &out->total) || out->total / MAX_RATIO > file->data_size)
+        return stk_error_set(
+            err, STK_CORRUPT, "PNG is damaged: its %zu bytes of IDAT cannot hold %d x %d pixels of %d bits",
+            file->data_size, (int)file->width, (int)file->height, file->bits * stk__png_samples(file->color));
+    out->needed = bytes_needed(out, in->want);
+    const size_t joined_at = out->needed + 1 + STK__INFLATE_OUT_AIR;
+    const size_t scratch_at = joined_at + (file->data_chunks > 1 ? file->data_size : 0);
+    STK_TRY(stk__png_get(in->decoder, &png, err));
+    uint8_t *work = stk__image_room_get(in->decoder, &in->decoder->work, scratch_at + stk__png_scratch(file), err);
+    if (!work)
+        return err ? err->status : STK_NOMEM;
+    out->scratch = work + scratch_at;
+    const uint8_t *deflated = in->data + file->data_at + 8;
+    if (file->data_chunks > 1) {
+        join_data(in->data, file, work + joined_at);
+        deflated = work + joined_at;
+    }
     /* One byte more than all rows: a stream should end there, and only then its checksum is looked at. */
-    const size_t stop = needed < total ? needed : total + 1;
-    stk__inflate_job job = {.tables = inflate, .in = data, .in_size = size, .out = rows, .stop = stop};
-    stk__inflate_zlib(&job);
-    const size_t found = job.out_size;
-    switch (job.result) {
+    const size_t stop = out->needed < out->total ? out->needed : out->total + 1;
+    out->job = (stk__inflate_job){
+        .tables = &png->inflate, .in = deflated, .in_size = file->data_size, .out = work, .stop = stop};
+    return STK_OK;
+}
+
+static stk_status check_inflated(const stk__png_rows *rows, stk_error *err)
+{
+    const size_t found = rows->job.out_size, total = rows->total;
+    switch (rows->job.result) {
     case STK__INFLATE_DONE:
         if (found >= total)
             return STK_OK;
@@ -294,52 +330,62 @@ static stk_status inflate_rows(stk__inflate *inflate, const uint8_t *data, size_
                          STK_MIN(found, total), total, found >= total ? ": the checksum is wrong" : "");
 }
 
-/* Where things lie in the work room. */
-typedef struct png_layout {
-    size_t total, needed; /* bytes of rows */
-    size_t joined_at, scratch_at;
-    size_t size;
-} png_layout;
-
-static stk_status plan_layout(const stk__png_file *file, const stk__image_want *want, png_layout *out, stk_error *err)
+static void keep_ready(const stk__image_job *in, const stk__png_rows *rows)
 {
-    if (!stk__png_rows_total(file, &out->total) || out->total / MAX_RATIO > file->data_size)
-        return stk_error_set(
-            err, STK_CORRUPT, "PNG is damaged: its %zu bytes of IDAT cannot hold %d x %d pixels of %d bits",
-            file->data_size, (int)file->width, (int)file->height, file->bits * stk__png_samples(file->color));
-    out->needed = out->total;
-    if (!file->interlaced)
-        out->needed = (stk__png_row_bytes(file, file->width) + 1) * (size_t)(want->y + want->height);
-    out->joined_at = out->needed + 1 + STK__INFLATE_OUT_AIR;
-    out->scratch_at = out->joined_at + (file->data_chunks > 1 ? file->data_size : 0);
-    out->size = out->scratch_at + stk__png_scratch(file);
-    return STK_OK;
+    if (check_inflated(rows, NULL) != STK_OK)
+        return;
+    stk__png_ready *ready = &in->decoder->png->ready;
+    ready->data = in->data;
+    ready->size = in->size;
+    memcpy(ready->tail, in->data + in->size - STK__PNG_TAIL, STK__PNG_TAIL);
+    ready->rows = *rows;
+    in->decoder->ready = true;
+}
+
+void stk__png_prepare_pair(const stk__image_job *a, const stk__image_job *b)
+{
+    stk__png_rows rows_a, rows_b;
+    if (plan_rows(a, &rows_a, NULL) != STK_OK || plan_rows(b, &rows_b, NULL) != STK_OK)
+        return;
+    stk__inflate_zlib_pair(&rows_a.job, &rows_b.job);
+    keep_ready(a, &rows_a);
+    keep_ready(b, &rows_b);
+}
+
+/* Whether enough rows of these bytes were inflated ahead; they can be taken once. */
+static bool take_ready(const stk__image_job *in)
+{
+    const bool was_ready = in->decoder->ready;
+    in->decoder->ready = false;
+    if (!was_ready)
+        return false;
+    const stk__png_ready *ready = &in->decoder->png->ready;
+    return ready->data == in->data && ready->size == in->size &&
+           memcmp(ready->tail, in->data + in->size - STK__PNG_TAIL, STK__PNG_TAIL) == 0 &&
+           ready->rows.file.width == in->info->width && ready->rows.file.height == in->info->height &&
+           bytes_needed(&ready->rows, in->want) <= ready->rows.needed;
+}
+
+static stk_status inflate_now(const stk__image_job *in, stk__png_rows *out, stk_error *err)
+{
+    STK_TRY(plan_rows(in, out, err));
+    stk__inflate_zlib(&out->job);
+    return check_inflated(out, err);
 }
 
 stk_status stk__png_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
                            const stk__image_want *want, stk__image_got *out, stk_error *err)
 {
-    stk__png_file file;
-    png_layout layout = {0};
-    struct stk__png *png;
-    STK_TRY(walk_chunks(data, size, WHOLE, &file, err));
-    if (file.width != info->width || file.height != info->height)
-        return stk_error_set(err, STK_INVALID, "PNG has %d x %d pixels, but was probed as %d x %d", (int)file.width,
-                             (int)file.height, (int)info->width, (int)info->height);
-    STK_TRY(plan_layout(&file, want, &layout, err));
-    STK_TRY(stk__png_get(decoder, &png, err));
-    uint8_t *work = stk__image_room_get(decoder, &decoder->work, layout.size, err);
-    if (!work)
-        return err ? err->status : STK_NOMEM;
-    const uint8_t *deflated = data + file.data_at + 8;
-    if (file.data_chunks > 1) {
-        join_data(data, &file, work + layout.joined_at);
-        deflated = work + layout.joined_at;
-    }
-    STK_TRY(inflate_rows(&png->inflate, deflated, file.data_size, work, layout.total, layout.needed, err));
+    const stk__image_job in = {decoder, data, size, info, want};
+    stk__png_rows now;
+    const stk__png_rows *rows = &now;
+    if (take_ready(&in))
+        rows = &decoder->png->ready.rows;
+    else
+        STK_TRY(inflate_now(&in, &now, err));
     out->x = want->x;
     out->y = want->y;
-    out->scaled_width = file.width;
-    out->scaled_height = file.height;
-    return stk__png_take(decoder, &file, work, work + layout.scratch_at, want, out, err);
+    out->scaled_width = rows->file.width;
+    out->scaled_height = rows->file.height;
+    return stk__png_take(decoder, &rows->file, rows->job.out, rows->scratch, want, out, err);
 }

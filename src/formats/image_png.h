@@ -9,13 +9,6 @@
 
 struct libdeflate_compressor;
 
-struct stk__png {
-    struct libdeflate_compressor *deflate[STK__PNG_LEVEL_MAX + 1]; /* for each level, made by the first image written */
-    stk__inflate inflate;
-    uint8_t colors[256][4]; /* palette of the image at hand */
-    uint8_t luma[256];
-};
-
 enum { STK__PNG_GRAY = 0, STK__PNG_RGB = 2, STK__PNG_PALETTE = 3, STK__PNG_GRAY_ALPHA = 4, STK__PNG_RGB_ALPHA = 6 };
 
 /* What the chunks say. */
@@ -32,6 +25,33 @@ typedef struct stk__png_file {
     uint32_t data_chunks;
     int32_t orientation;
 } stk__png_file;
+
+/* Rows on their way into the work room. */
+typedef struct stk__png_rows {
+    stk__png_file file;
+    size_t total, needed; /* bytes of rows */
+    stk__inflate_job job;
+    uint8_t *scratch; /* behind them, see stk__png_take */
+} stk__png_rows;
+
+#define STK__PNG_TAIL 16
+
+/* What was inflated ahead of its decode. */
+typedef struct stk__png_ready {
+    const uint8_t *data;
+    size_t size;
+    uint8_t tail
+        [STK__PNG_TAIL]; /* the last bytes, with the CRC of the pixels: other data may come to lie in the same place */
+    stk__png_rows rows;
+} stk__png_ready;
+
+struct stk__png {
+    struct libdeflate_compressor *deflate[STK__PNG_LEVEL_MAX + 1]; /* for each level, made by the first image written */
+    stk__inflate inflate;
+    stk__png_ready ready;
+    uint8_t colors[256][4]; /* palette of the image at hand */
+    uint8_t luma[256];
+};
 
 /* Samples of one stored pixel. */
 static inline int stk__png_samples(int color)

@@ -17,7 +17,8 @@ typedef struct room {
 
 typedef struct image_worker {
     const stk_call *call;
-    stk__image_decoder *decoder; /* made by the first image */
+    stk__image_decoder *decoders[2]; /* made by the first image; the second is for pairs */
+    const uint8_t *ahead;            /* encoded bytes that the second has begun with */
     room rooms[2];               /* images take turns */
     int turn;                    /* the room that is given out next */
     room scratch;
@@ -84,7 +85,8 @@ stk_status stk__image_worker_open(const stk_call *call, void **out_worker, stk_e
 void stk__image_worker_close(const stk_call *call)
 {
     image_worker *w = call->worker;
-    stk__image_decoder_free(w->decoder);
+    for (size_t i = 0; i < STK_COUNT(w->decoders); i++)
+        stk__image_decoder_free(w->decoders[i]);
     for (size_t i = 0; i < STK_COUNT(w->rooms); i++)
         stk_budget_free(call, w->rooms[i].data, w->rooms[i].size);
     stk_budget_free(call, w->scratch.data, w->scratch.size);
@@ -103,15 +105,19 @@ static void decoder_free(void *arg, void *p, size_t size)
     stk_budget_free(w->call, p, size);
 }
 
+static stk_status get_decoder(image_worker *w, int which, stk__image_decoder **out, stk_error *err)
+{
+    if (STK_UNLIKELY(!w->decoders[which])) {
+        const stk__image_memory memory = {decoder_alloc, decoder_free, w};
+        STK_TRY(stk__image_decoder_new(&memory, &w->decoders[which], err));
+    }
+    *out = w->decoders[which];
+    return STK_OK;
+}
+
 stk_status stk__image_worker_decoder(const stk_call *call, stk__image_decoder **out, stk_error *err)
 {
-    image_worker *w = call->worker;
-    if (!w->decoder) {
-        const stk__image_memory memory = {decoder_alloc, decoder_free, w};
-        STK_TRY(stk__image_decoder_new(&memory, &w->decoder, err));
-    }
-    *out = w->decoder;
-    return STK_OK;
+    return get_decoder(call->worker, 0, out, err);
 }
 
 stk_status stk__work_other(stk__image_work *work, int32_t width, int32_t height, int32_t channels, stk__pixels *out,
@@ -226,7 +232,7 @@ static stk_status decode(stk__image_work *work, rect r, int32_t cover_width, int
                                   d->exact || cover_width == 0};
     stk__image_decoder *decoder;
     stk__image_got got;
-    STK_TRY(stk__image_worker_decoder(work->worker->call, &decoder, err));
+    STK_TRY(get_decoder(work->worker, work->worker->ahead == work->bytes.data, &decoder, err));
     STK_TRY(stk__image_decode(decoder, work->bytes.data, (size_t)work->bytes.size, info, &want, &got, err));
     work->decode = NULL;
     work->image = got.pixels;
@@ -728,6 +734,39 @@ static stk_status process_chain(const stk_call *const *calls, size_t count, stk_
     return status;
 }
 
+/* Small pictures are decoded in pairs: while one waits for its next code, the other goes on. */
+#define PAIR_PIXELS (128 * 128)
+
+static bool plan_pair(const stk__decode_state *d, const stk_value *value, stk__image_info *info, stk__image_want *want,
+                      stk__image_job *job)
+{
+    stk_bytes bytes;
+    memcpy(&bytes, value->data, sizeof bytes);
+    if (stk__image_probe(bytes.data, (size_t)bytes.size, false, info, NULL) != STK_OK || info->kind != STK__IMAGE_PNG ||
+        (int64_t)info->width * info->height > STK_MIN((int64_t)PAIR_PIXELS, d->max_pixels))
+        return false;
+    *want = (stk__image_want){.width = info->width, .height = info->height, .channels = (int32_t)d->channels, .exact = true};
+    *job = (stk__image_job){.data = bytes.data, .size = (size_t)bytes.size, .info = info, .want = want};
+    return true;
+}
+
+static void pair_chain(const stk_call *const *calls, size_t count, const stk_sample *a, const stk_sample *b)
+{
+    const stk__image_op *first = calls[0]->state;
+    const stk__decode_state *d = (const stk__decode_state *)(const void *)first;
+    image_worker *w = calls[0]->worker;
+    stk__image_info info[2];
+    stk__image_want want[2];
+    stk__image_job job[2];
+    w->ahead = NULL;
+    if (!first->decodes || !plan_pair(d, &a->values[first->in], &info[0], &want[0], &job[0]) ||
+        !plan_pair(d, &b->values[first->in], &info[1], &want[1], &job[1]) ||
+        get_decoder(w, 0, &job[0].decoder, NULL) != STK_OK || get_decoder(w, 1, &job[1].decoder, NULL) != STK_OK)
+        return;
+    stk__image_prepare_pair(&job[0], &job[1]);
+    w->ahead = job[1].data;
+}
+
 /* ---- planning ---- */
 
 /* What the ops so far have made of the pixels. */
@@ -802,6 +841,7 @@ static const char *chain_approximates(const void *const *states, size_t count, b
 const stk__fuse stk__image_fuse = {
     .joins = chain_joins,
     .process = process_chain,
+    .pair = pair_chain,
     .approximates = chain_approximates,
 };
 

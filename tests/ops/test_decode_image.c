@@ -134,6 +134,16 @@ static void decode_image_follows_the_error_policy(void **state)
     assert_int_equal(s.stats.skipped, 3);
     assert_int_equal(s.batches[0].rows, 2);
     seen_clear(&s);
+    /* Pictures that run as one with other ops are decoded in pairs; a bad one does not harm its neighbour. */
+    for (int64_t keep = 1; keep <= 5; keep++) {
+        char text[300];
+        snprintf(text, sizeof text, PICTURES " | skip(%d) | center_crop(image, 8) | batch(8)", (int)(5 - keep));
+        run_all(text, &config, &s);
+        static const int64_t bad[5] = {1, 1, 2, 3, 3}, good[5] = {0, 1, 1, 1, 2};
+        assert_int_equal(s.stats.skipped, bad[keep - 1]);
+        assert_int_equal(s.stats.samples, good[keep - 1]);
+        seen_clear(&s);
+    }
     stk__free(a);
     stk__free(b);
 }

@@ -4,6 +4,8 @@
 #include <libdeflate.h>
 #include <png.h>
 
+#include "kernels/simd.h"
+
 static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
 /* ---- files made chunk by chunk ---- */
@@ -669,6 +671,178 @@ static void refused_memory_is_no_corruption(void **state)
     decoder_free(decoder, &use);
 }
 
+/* ---- two at once ---- */
+
+/* A PNG in memory of its own, and what decoding it alone gives. */
+typedef struct single {
+    uint8_t *data;
+    size_t size;
+    stk__image_info info;
+    stk__image_want want;
+    stk_status status;
+    char message[sizeof((stk_error *)0)->message];
+    uint8_t *pixels; /* NULL: it is damaged */
+} single;
+
+static uint8_t *tight_copy(const stk__image_got *got)
+{
+    const stk__pixels *p = &got->pixels;
+    const size_t row = (size_t)p->width * (size_t)p->channels;
+    uint8_t *out = malloc(row * (size_t)p->height);
+    assert_non_null(out);
+    for (int32_t y = 0; y < p->height; y++)
+        memcpy(out + (size_t)y * row, stk__pixel_row(p, y), row);
+    return out;
+}
+
+static void expect_single(stk__image_decoder *decoder, const single *s)
+{
+    stk__image_got got;
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk__image_decode(decoder, s->data, s->size, &s->info, &s->want, &got, &err), s->status);
+    assert_string_equal(err.message, s->message);
+    if (s->status != STK_OK)
+        return;
+    uint8_t *found = tight_copy(&got);
+    assert_int_equal(got.x, s->want.x);
+    assert_int_equal(got.y, s->want.y);
+    assert_memory_equal(found, s->pixels, (size_t)s->want.width * (size_t)s->want.height * (size_t)s->want.channels);
+    free(found);
+}
+
+/* Any kind, any part of it; some are damaged behind the header. */
+static single single_make(stk__image_decoder *decoder, bytes *b, dice *d, bool may_be_damaged)
+{
+    static const uint8_t kinds[][2] = {{1, 0}, {8, 0}, {16, 0}, {4, 3}, {8, 3},
+                                       {8, 2}, {8, 2}, {16, 2}, {8, 4}, {8, 6}};
+    const uint32_t kind = roll(d, STK_COUNT(kinds));
+    const made m = {b,
+                    1 + (int32_t)roll(d, 60),
+                    1 + (int32_t)roll(d, 60),
+                    kinds[kind][0],
+                    kinds[kind][1],
+                    roll(d, 4) == 0,
+                    kinds[kind][1] < 4 && roll(d, 2)};
+    libpng_make(&m, d);
+    single s = {.size = b->size, .data = malloc(b->size)};
+    assert_non_null(s.data);
+    memcpy(s.data, b->data, b->size);
+    assert_int_equal(stk__image_probe(s.data, s.size, false, &s.info, NULL), STK_OK);
+    s.want = (stk__image_want){0, 0, m.width, m.height, (const int32_t[]){1, 3, 4}[roll(d, 3)], 0, 0, false};
+    if (roll(d, 2))
+        s.want = random_part(d, m.width, m.height, s.want.channels);
+    if (may_be_damaged && roll(d, 4) == 0)
+        s.data[33 + roll(d, (uint32_t)s.size - 33)] ^= (uint8_t)(1u << roll(d, 8));
+    stk__image_got got;
+    stk_error err;
+    stk_error_clear(&err);
+    s.status = stk__image_decode(decoder, s.data, s.size, &s.info, &s.want, &got, &err);
+    memcpy(s.message, err.message, sizeof s.message);
+    s.pixels = s.status == STK_OK ? tight_copy(&got) : NULL;
+    return s;
+}
+
+static void single_clear(single *s)
+{
+    free(s->data);
+    free(s->pixels);
+}
+
+static void prepare(stk__image_decoder *decoder_a, const single *a, stk__image_decoder *decoder_b, const single *b)
+{
+    stk__image_prepare_pair(&(stk__image_job){decoder_a, a->data, a->size, &a->info, &a->want},
+                            &(stk__image_job){decoder_b, b->data, b->size, &b->info, &b->want});
+}
+
+static void prepared_pair_decodes_as_each_by_itself(void **state)
+{
+    (void)state;
+    memory_use use_a, use_b;
+    stk__image_decoder *decoder_a = decoder_new(&use_a), *decoder_b = decoder_new(&use_b);
+    bytes *room = malloc(sizeof *room);
+    assert_non_null(room);
+    dice d = {20000};
+    for (int i = 0; i < 300; i++) {
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
+        single a = single_make(decoder_b, room, &d, true), b = single_make(decoder_a, room, &d, true);
+        prepare(decoder_a, &a, decoder_b, &b);
+        const uint32_t between = roll(&d, 6);
+        if (between == 0) /* another picture */
+            expect_single(decoder_a, &b);
+        if (between == 1) /* not at all, then another pair */
+            prepare(decoder_a, &b, decoder_b, &a);
+        if (between == 2) { /* more of it than was said before */
+            const stk__image_want want = a.want;
+            a.want = (stk__image_want){0, 0, a.want.width, 1, a.want.channels, 0, 0, false};
+            prepare(decoder_a, &a, decoder_b, &b);
+            a.want = want;
+        }
+        for (int again = 0; again < 2; again++) {
+            expect_single(decoder_a, &a);
+            expect_single(decoder_b, &b);
+        }
+        single_clear(&a);
+        single_clear(&b);
+    }
+    stk__simd_limit(STK__SIMD_AVX512);
+    free(room);
+    decoder_free(decoder_a, &use_a);
+    decoder_free(decoder_b, &use_b);
+}
+
+/* A byte of its pixels is changed after the preparation, and nobody looks there again; with its last bytes changed too,
+   it is another picture. */
+static void prepared_pair_is_not_inflated_again(void **state)
+{
+    (void)state;
+    memory_use use_a, use_b;
+    stk__image_decoder *decoder_a = decoder_new(&use_a), *decoder_b = decoder_new(&use_b);
+    bytes *room = malloc(sizeof *room);
+    assert_non_null(room);
+    dice d = {30000};
+    single a = single_make(decoder_a, room, &d, false), b = single_make(decoder_b, room, &d, false);
+    stk__image_got got;
+    prepare(decoder_a, &a, decoder_b, &b);
+    a.data[a.size - 20] ^= 1;
+    expect_single(decoder_a, &a);
+    assert_int_equal(stk__image_decode(decoder_a, a.data, a.size, &a.info, &a.want, &got, NULL), STK_CORRUPT);
+    a.data[a.size - 20] ^= 1;
+    prepare(decoder_a, &a, decoder_b, &b);
+    a.data[a.size - 20] ^= 1;
+    a.data[a.size - 16] ^= 1;
+    assert_int_equal(stk__image_decode(decoder_a, a.data, a.size, &a.info, &a.want, &got, NULL), STK_CORRUPT);
+    expect_single(decoder_b, &b);
+    single_clear(&a);
+    single_clear(&b);
+    free(room);
+    decoder_free(decoder_a, &use_a);
+    decoder_free(decoder_b, &use_b);
+}
+
+static void preparation_without_memory_leaves_all_to_the_decode(void **state)
+{
+    (void)state;
+    memory_use use, use_a, use_b;
+    stk__image_decoder *decoder = decoder_new(&use), *decoder_a = decoder_new(&use_a), *decoder_b = decoder_new(&use_b);
+    bytes *room = malloc(sizeof *room);
+    assert_non_null(room);
+    dice d = {40000};
+    single a = single_make(decoder, room, &d, false), b = single_make(decoder, room, &d, false);
+    use_b.refuse = true;
+    prepare(decoder_a, &a, decoder_b, &b);
+    prepare(decoder_a, &a, decoder_a, &b);
+    use_b.refuse = false;
+    expect_single(decoder_a, &a);
+    expect_single(decoder_b, &b);
+    single_clear(&a);
+    single_clear(&b);
+    free(room);
+    decoder_free(decoder, &use);
+    decoder_free(decoder_a, &use_a);
+    decoder_free(decoder_b, &use_b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -687,6 +861,9 @@ int main(void)
         cmocka_unit_test(data_after_the_last_row_is_left_aside),
         cmocka_unit_test(probe_finds_the_orientation_only_when_asked),
         cmocka_unit_test(refused_memory_is_no_corruption),
+        cmocka_unit_test(prepared_pair_decodes_as_each_by_itself),
+        cmocka_unit_test(prepared_pair_is_not_inflated_again),
+        cmocka_unit_test(preparation_without_memory_leaves_all_to_the_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
