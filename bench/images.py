@@ -42,9 +42,11 @@ SYSTEMS = {
 # --all.
 WORKS = {
     "cifar": {"title": "CIFAR pipeline",
-              "about": "PNG 32x32 in TFRecord; pad 4, crop 32, flip, rotate 10, normalize, cutout 8; batch 512",
+              "about": "PNG 32x32 in TFRecord, shuffled (peers: over a buffer); pad 4, crop 32, flip, rotate 10, normalize, "
+                       "cutout 8; batch 512",
               "set": "cifar", "text": CIFAR, "pixels": 32 * 32 * 3, "loop": "cifar_loop",
               "loop_title": "bare C loop of the same kernels, data in memory, 2 threads",
+              "shuffle": "shuffle(seed=1) | ",
               "targets": {"tfdata": 10, "torch": 20, "dali": 3, "loop": 0.8}, "scaling": 1.85},
     "jpeg500": {"title": "JPEG 500x375 to 224",
                 "about": "JPEG 500x375 in TFRecord; random_resized_crop 224, flip, normalize, CHW float32; batch 256",
@@ -206,6 +208,10 @@ class Images(run.Bench):
         contestants, titles = {"stoker": Stoker(work, folder, self.seconds)}, {"stoker": "Stoker, 2 threads"}
         if work.get("scaling"):
             contestants["one"], titles["one"] = Stoker(work, folder, self.seconds, 1), "Stoker, 1 thread"
+        if work.get("shuffle"):
+            # The loop takes its pictures as they come, so it is compared with a run that does the same.
+            ordered = work | {"text": work["text"].replace(work["shuffle"], "")}
+            contestants["ordered"], titles["ordered"] = Stoker(ordered, folder, self.seconds), "Stoker, 2 threads, in order"
         targets = dict(work["targets"])
         if self.everything:
             targets |= {peer: None for peer in work.get("more", []) if peer not in targets}
@@ -226,8 +232,14 @@ class Images(run.Bench):
         rates = self.by_turns(contestants)
         ratios = lambda a, b: [x.per_s / y.per_s for x, y in zip(rates[a], rates[b])]
         for other in targets:
-            if other in rates:
-                self.ratio_row(f"{work['title']} / {titles[other]}", ratios("stoker", other), targets[other])
+            if other not in rates:
+                continue
+            target = targets[other]
+            if other == "loop" and "ordered" in rates:
+                self.ratio_row(f"{work['title']}, in order / {titles[other]}", ratios("ordered", other), target)
+                target = None
+            self.ratio_row(f"{work['title']}{', shuffled' if 'ordered' in rates else ''} / {titles[other]}",
+                           ratios("stoker", other), target)
         if "one" in rates:
             self.ratio_row(f"{work['title']}: 2 threads / 1 thread", ratios("stoker", "one"), work["scaling"])
         for other in contestants:

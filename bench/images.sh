@@ -19,7 +19,7 @@ compile() { # NAME LIBRARY...
 compile jpeg_loop -ljpeg
 compile png_loop -lpng -lz
 compile cifar_loop build/src/formats/libstk_formats.a build/src/kernels/libstk_kernels.a build/src/base/libstk_base.a \
-    -ldeflate -ljpeg -lpng -lwebp -lgif -lz -lxxhash -lm
+    -ldeflate -ljpeg -lwebp -lgif -lz -lxxhash -lm
 
 # ---- peers ----
 

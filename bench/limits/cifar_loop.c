@@ -12,7 +12,8 @@
 enum { SIDE = 32, PIXEL = 3, VALUES = SIDE * SIDE * PIXEL, BATCH = 512, PAD = 4, HOLE = 8 };
 
 typedef struct loop {
-    stk__image_decoder *decoder;
+    stk__image_decoder *decoders[2];
+    picture waiting; /* for the second of its pair */
     stk__store store;
     uint64_t random;
     int slot;
@@ -35,7 +36,8 @@ static void *loop_open(void)
     static const stk__image_memory memory = {take_memory, give_memory, NULL};
     static const float mean[PIXEL] = {125.3f, 123.0f, 113.9f}, std[PIXEL] = {63.0f, 62.1f, 66.7f};
     loop *l = calloc(1, sizeof *l);
-    if (!l || stk__image_decoder_new(&memory, &l->decoder, NULL) != STK_OK)
+    if (!l || stk__image_decoder_new(&memory, &l->decoders[0], NULL) != STK_OK ||
+        stk__image_decoder_new(&memory, &l->decoders[1], NULL) != STK_OK)
         abort();
     l->batch = aligned_alloc(64, BATCH * sizeof *l->batch);
     if (!l->batch)
@@ -70,17 +72,12 @@ static void turn(const stk__pixels *out, const stk__pixels *in, double angle)
     stk__warp_affine(out, in, m, true, black);
 }
 
-static void augment(void *state, picture p)
+static void augment_one(loop *l, const stk__image_job *job)
 {
     static const float zeros[PIXEL];
-    loop *l = state;
-    stk__image_info info;
     stk__image_got got;
     stk_error error = {0};
-    if (stk__image_probe(p.data, p.size, false, &info, &error) != STK_OK)
-        abort();
-    const stk__image_want want = {.width = info.width, .height = info.height, .channels = PIXEL};
-    if (stk__image_decode(l->decoder, p.data, p.size, &info, &want, &got, &error) != STK_OK)
+    if (stk__image_decode(job->decoder, job->data, job->size, job->info, job->want, &got, &error) != STK_OK)
         abort();
     const uint64_t r = draw(l);
     const stk__pixels view = square(l->view, 1), turned = square(l->turned, 1);
@@ -96,10 +93,35 @@ static void augment(void *state, picture p)
                    (const uint8_t *)zeros);
 }
 
+/* In pairs, as the pipeline takes them. */
+static void augment(void *state, picture p)
+{
+    loop *l = state;
+    if (!l->waiting.data) {
+        l->waiting = p;
+        return;
+    }
+    const picture pictures[2] = {l->waiting, p};
+    stk__image_info info[2];
+    stk__image_want want[2];
+    stk__image_job job[2];
+    for (int i = 0; i < 2; i++) {
+        if (stk__image_probe(pictures[i].data, pictures[i].size, false, &info[i], NULL) != STK_OK)
+            abort();
+        want[i] = (stk__image_want){.width = info[i].width, .height = info[i].height, .channels = PIXEL};
+        job[i] = (stk__image_job){l->decoders[i], pictures[i].data, pictures[i].size, &info[i], &want[i]};
+    }
+    stk__image_prepare_pair(&job[0], &job[1]);
+    augment_one(l, &job[0]);
+    augment_one(l, &job[1]);
+    l->waiting.data = NULL;
+}
+
 static void loop_close(void *state)
 {
     loop *l = state;
-    stk__image_decoder_free(l->decoder);
+    stk__image_decoder_free(l->decoders[0]);
+    stk__image_decoder_free(l->decoders[1]);
     free(l->batch);
     free(l);
 }
