@@ -816,6 +816,8 @@ static bool chain_joins(const void *const *states, size_t count, const void *nex
 {
     const stk__image_op *first = states[0];
     progress p = {.other = !first->decodes && first->from.dtype != STK_UINT8, .dtype = first->to.dtype};
+    if (first->kind == STK__ACT_NOTHING && !first->decodes)
+        return false; /* a layout that is no act of the chain */
     if (count >= ACTS_MAX - 1 || (p.other && first->kind != STK__ACT_VIEW && first->kind != STK__ACT_FLIP))
         return false;
     for (size_t i = 0; i < count; i++)

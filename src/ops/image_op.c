@@ -10,7 +10,7 @@ static stk_status refuse(const stk_host *host, const stk_field *f, const char *w
     return host->fail(err, STK_INVALID, "field '%s' %s", f->name, why);
 }
 
-static stk_status check_image(const stk_host *host, const stk_field *f, stk__image_takes takes, stk_error *err)
+stk_status stk__image_check(const stk_host *host, const stk_field *f, stk__image_takes takes, stk_error *err)
 {
     if (f->dtype == STK_BYTES)
         return refuse(host, f, "holds bytes; put decode_image before this", err);
@@ -19,7 +19,7 @@ static stk_status check_image(const stk_host *host, const stk_field *f, stk__ima
                           f->ndim);
     if (f->shape[2] < 1 || f->shape[2] > STK__CHANNELS_MAX) {
         if (f->shape[0] >= 1 && f->shape[0] <= STK__CHANNELS_MAX)
-            return refuse(host, f, "has its channels first; put layout after this", err);
+            return refuse(host, f, "has its channels first; put layout after this, or a layout to HWC before it", err);
         return host->fail(err, STK_INVALID, "field '%s' has %lld channels, wanted 1 to %d", f->name, (long long)f->shape[2],
                           STK__CHANNELS_MAX);
     }
@@ -33,7 +33,7 @@ stk_status stk__image_plan_read(stk_plan *plan, const stk_host *host, stk__image
                                 stk__image_takes takes, stk_error *err)
 {
     STK_TRY(host->plan_read(plan, name, &op->in, &op->from, err));
-    STK_TRY(check_image(host, &op->from, takes, err));
+    STK_TRY(stk__image_check(host, &op->from, takes, err));
     op->to = op->from;
     return STK_OK;
 }

@@ -97,6 +97,8 @@ typedef enum stk__image_takes { STK__TAKES_UINT8, STK__TAKES_ANY } stk__image_ta
  */
 stk_status stk__image_plan_read(stk_plan *plan, const stk_host *host, stk__image_op *op, const char *name,
                                 stk__image_takes takes, stk_error *err);
+/* Only the check, for ops that have read the field themselves. */
+stk_status stk__image_check(const stk_host *host, const stk_field *f, stk__image_takes takes, stk_error *err);
 stk_status stk__image_plan_write(stk_plan *plan, const stk_host *host, stk__image_op *op, stk_error *err);
 
 /* Callbacks of every image op. */

@@ -25,11 +25,25 @@ static void layout_of_other_types_and_sizes(void **state)
     assert_same_batches(PICTURES " | layout(image, HWC) | batch(2)", PICTURES " | batch(2)");
 }
 
+static void layout_puts_channels_last_again(void **state)
+{
+    write_pictures("p", 9, 7, 6);
+    static const char *const types[] = {"uint8", "float32", "float16", "float64"};
+    for (size_t i = 0; i < STK_COUNT(types); i++) {
+        char there[300], plain[300];
+        snprintf(there, sizeof there, PICTURES " | center_crop(image, 6, 7) | cast(image=%s) | layout(image, CHW) | layout(image, HWC) | batch(2)", types[i]);
+        snprintf(plain, sizeof plain, PICTURES " | center_crop(image, 6, 7) | cast(image=%s) | batch(2)", types[i]);
+        assert_same_batches(there, plain);
+    }
+    assert_same_batches(PICTURES " | layout(image, CHW) | layout(image, HWC) | random_flip(image) | batch(2)", PICTURES " | random_flip(image) | batch(2)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         OP_TEST(layout_puts_channels_first),
         OP_TEST(layout_of_other_types_and_sizes),
+        OP_TEST(layout_puts_channels_last_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
