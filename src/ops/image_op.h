@@ -64,7 +64,6 @@ typedef struct stk__act {
         struct {
             const float *scale, *bias; /* per channel */
         } normalize;
-        stk_dtype cast;
     } as;
 } stk__act;
 
@@ -117,7 +116,8 @@ extern const stk__fuse stk__image_fuse;
 
 /* The image, uint8, which may be changed in place. */
 stk__pixels *stk__work_image(stk__image_work *work);
-/* Memory for a new image; *stk__work_image may be set to it afterwards. Two are kept: the last but one is given out again. */
+/* Memory for a new image, which *stk__work_image must be set to before this is called again: there are two rooms, and the next
+   call gives out the other one. */
 stk_status stk__work_other(stk__image_work *work, int32_t width, int32_t height, int32_t channels, stk__pixels *out,
                            stk_error *err);
 /* Memory until the act is over; NULL with err set. */

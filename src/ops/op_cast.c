@@ -41,9 +41,7 @@ static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_e
 static stk_status image_draw(const stk_call *call, const stk_sample *sample, const stk__image_size *in, stk__act *out,
                              stk_error *err)
 {
-    const cast_state *s = call->state;
     out->kind = STK__ACT_CAST;
-    out->as.cast = s->image.to.dtype;
     return STK_OK;
 }
 
