@@ -35,7 +35,7 @@ numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, 
 
 format: ## clang-format over all C files
 	@scripts/deps.sh format
-	@find include src cli examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
+	@find include src libexec cli examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
 
 install: build ## install to the prefix of the build directory
 	@meson install -C build

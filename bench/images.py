@@ -246,7 +246,34 @@ class Images(run.Bench):
             self.figure(work["title"], titles[other], rates[other])
 
 
-# ---- the report ----
+    # ---- the report ----
+
+    def write_page(self, before, begin, end, heading):
+        with open(run.PAGE, encoding="utf-8") as f:
+            text = f.read()
+        if begin not in text:
+            text += f"\n## {heading}\n{begin}\n{end}\n"
+        head, rest = text.split(begin, 1)
+        tail = rest.split(end, 1)[1]
+        notes = "".join(f"- {note}\n" for note in self.notes)
+        middle = (f"{begin}\nMachine: {run.machine()}. Load before the run: {before}. Rounds: {self.rounds}.\n\n"
+                  f"{run.table(self.rows)}\n\n{figure_table(self.figures)}\n\n{notes}{end}")
+        with open(run.PAGE, "w", encoding="utf-8") as f:
+            f.write(head + middle + tail)
+
+    def finish(self, before, begin, end, heading, write):
+        """Prints the tables; `write`: puts them on the page, too."""
+        if self.retaken or self.disturbed:
+            self.note(f"others took more than {100 * run.QUIET:.0f} % of the machine's time in some measurements: "
+                      f"{self.retaken} were taken again, {self.disturbed} are in the figures, for want of quiet")
+        print()
+        run.print_table(self.rows)
+        print()
+        for work, who, rate, cpu in self.figures:
+            print(f"{work:22} {rate:>10} samples/s  {cpu:>8} CPU-s per 1,000  {who}")
+        if write:
+            self.write_page(before, begin, end, heading)
+
 
 def figure_table(figures):
     head = ("work", "who", "samples/s", "CPU-seconds per 1,000 samples")
@@ -259,20 +286,6 @@ def set_note(folder):
         about = json.load(f)
     sets = ", ".join(f"{name} {s['count']:,} x {s['mean_bytes'] / 1000:,.1f} kB" for name, s in about["sets"].items())
     return f"pictures, from {len(about['photographs'])} photographs: {sets}"
-
-
-def write_page(bench, before):
-    with open(run.PAGE, encoding="utf-8") as f:
-        text = f.read()
-    if BEGIN not in text:
-        text += f"\n## Images\n{BEGIN}\n{END}\n"
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    notes = "".join(f"- {note}\n" for note in bench.notes)
-    middle = (f"{BEGIN}\nMachine: {run.machine()}. Load before the run: {before}. Rounds: {bench.rounds}.\n\n"
-              f"{run.table(bench.rows)}\n\n{figure_table(bench.figures)}\n\n{notes}{END}")
-    with open(run.PAGE, "w", encoding="utf-8") as f:
-        f.write(head + middle + tail)
 
 
 def main():
@@ -296,16 +309,7 @@ def main():
     except run.Failed as e:
         print(f"images.py: {e}", file=sys.stderr)
         return 1
-    if bench.retaken or bench.disturbed:
-        bench.note(f"others took more than {100 * run.QUIET:.0f} % of the machine's time in some measurements: "
-                   f"{bench.retaken} were taken again, {bench.disturbed} are in the figures, for want of quiet")
-    print()
-    run.print_table(bench.rows)
-    print()
-    for work, who, rate, cpu in bench.figures:
-        print(f"{work:22} {rate:>10} samples/s  {cpu:>8} CPU-s per 1,000  {who}")
-    if not args.names and not args.quick:
-        write_page(bench, before)
+    bench.finish(before, BEGIN, END, "Images", write=not args.names and not args.quick)
     return 0
 
 

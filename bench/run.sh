@@ -25,11 +25,12 @@ fi
 
 python3 bench/run.py "$@"
 
-# The images have tables of their own; they run when no benchmark was named.
+# Images and HDF5 have tables of their own; they run when no benchmark was named.
 for argument in "$@"; do
     case $argument in
     --* | [0-9]*) ;;
     *) exit 0 ;;
     esac
 done
-exec bench/images.sh "$@"
+bench/images.sh "$@"
+exec bench/hdf5.sh "$@"

@@ -1,10 +1,12 @@
-/* stoker inspect: records, sizes, damage and contents of TFRecord and tar files. */
+/* stoker inspect: records, sizes, damage and contents of TFRecord, tar and HDF5 files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "formats/hdf5.h"
+#include "formats/schema.h"
 #include "inspect.h"
 
 #include "base/banned.h"
@@ -328,6 +330,26 @@ typedef struct totals {
     int64_t files, failed, records, checked, bad;
 } totals;
 
+/* HDF5 files are no records: they have a page of their own. */
+static void inspect_hdf5(const char *path, const inspect_options *o, totals *sum)
+{
+    stk__text t = STK__TEXT_INIT;
+    hdf5_checked checked = {0};
+    stk_error err;
+    stk_error_clear(&err);
+    stk__text_puts(&t, sum->files == 0 ? "" : o->json ? ",\n " : "\n");
+    if (cli_inspect_hdf5(path, o->verify, o->json, o->limit, &t, &checked, &err) == STK_OK) {
+        cli_out_text(&t);
+        sum->files++;
+        sum->checked += checked.rows;
+        sum->bad += checked.bad;
+        return;
+    }
+    stk__text_clear(&t);
+    sum->failed++;
+    cli_say_error(&err, NULL, NULL);
+}
+
 static void inspect_one(const char *path, const inspect_options *o, totals *sum)
 {
     const inspect_how how = {.verify = o->verify, .look = o->records, .bad_limit = o->limit};
@@ -392,8 +414,14 @@ static int inspect_run(const void *options, const cli_arguments *arguments)
     }
     if (o->json)
         cli_out("[", 1);
-    for (size_t i = 0; i < paths.count; i++)
-        inspect_one(paths.items[i], o, &sum);
+    for (size_t i = 0; i < paths.count; i++) {
+        if (paths.count > 1 && stk__schema_is_path(paths.items[i]))
+            continue; /* it lies beside the records that it is about */
+        if (stk__h5_is_file(paths.items[i]))
+            inspect_hdf5(paths.items[i], o, &sum);
+        else
+            inspect_one(paths.items[i], o, &sum);
+    }
     if (o->json)
         cli_out("]\n", 2);
     else if (o->verify)
@@ -404,7 +432,7 @@ static int inspect_run(const void *options, const cli_arguments *arguments)
 
 static const cli_option inspect_options_table[] = {
     CLI_ROW(inspect_options, verify, bool, CLI_FLAG, .name = "verify", .group = "What to read",
-            .help = "read everything and check every CRC and header"),
+            .help = "read everything and check every CRC, header and chunk"),
     CLI_ROW(inspect_options, records, int64_t, CLI_INT, .name = "records", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 1000, .group = "What to read",
             .help = "look at the features or members of the first N records of a file (default 1000; 0: of all)"),
@@ -419,17 +447,20 @@ static const cli_option inspect_options_table[] = {
 static const cli_example inspect_examples[] = {
     {"what is in these files, and how to parse it", "stoker inspect 'data/*.tfrecord'"},
     {"which members do the samples of these archives have?", "stoker inspect 'data/*.tar'"},
+    {"which datasets does this file have, and who reads them?", "stoker inspect train.h5"},
     {"is every record whole?", "stoker inspect --verify data/train-00000.tfrecord.gz"},
     {NULL, NULL},
 };
 
 const cli_command cli_command_inspect = {
     .name = "inspect",
-    .summary = "show what is in TFRecord and tar files, and check them",
+    .summary = "show what is in TFRecord, tar and HDF5 files, and check them",
     .usage = "[OPTION]... FILE...",
     .about = "Tells for each TFRecord file, plain, gzip or zlib, how many records it has and of which sizes, whether "
              "they are Examples or SequenceExamples, which features they hold, and how to parse them; and for each tar "
-             "file how many samples it has, which members they have, and how to read them. FILE may be a "
+             "file how many samples it has, which members they have, and how to read them. For each HDF5 file it tells "
+             "the datasets, their types, shapes, chunks and filters, and whether they will be read in parallel or by "
+             "libhdf5, and why. FILE may be a "
              "glob, or '-' for standard input. The exit code is 1 when anything bad was found.",
     .options = inspect_options_table,
     .examples = inspect_examples,

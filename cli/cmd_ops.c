@@ -141,6 +141,8 @@ static void put_kind(stk__text *t, const stk_option *o)
         stk__text_puts(t, has_max(o) ? " to " : " or more");
     if (has_max(o))
         put_bound(t, o, true);
+    for (size_t i = 0; o->choices && o->choices[i]; i++)
+        stk__text_printf(t, " or %s", o->choices[i]);
 }
 
 /* ---- for people ---- */

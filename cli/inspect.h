@@ -96,4 +96,15 @@ typedef struct inspect_how {
 stk_status cli_inspect_file(const char *path, const inspect_how *how, inspect_file *out, stk_error *err);
 void cli_inspect_clear(inspect_file *file);
 
+/* What came of reading all rows of an HDF5 file. */
+typedef struct hdf5_checked {
+    bool done;
+    int64_t rows, bad;  /* of all datasets */
+    char message[1400]; /* the first that is bad */
+} hdf5_checked;
+
+/* Appends what is in an HDF5 file, for people or as a JSON object. `checked` is zeroed; verify: reads every row. */
+stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t limit, stk__text *out, hdf5_checked *checked,
+                            stk_error *err);
+
 #endif

@@ -22,7 +22,7 @@ def check(path):
 
 def main():
     problems = []
-    everywhere = ("include", "src", "cli", "examples", "tests", "bench", "python", "scripts", "docs")
+    everywhere = ("include", "src", "libexec", "cli", "examples", "tests", "bench", "python", "scripts", "docs")
     for path in lintlib.files(*everywhere, endings=C + OTHERS):
         if not path.startswith(("tests/fuzz/corpus/", "tests/data/", "tests/cli/cases/")):
             problems += check(path)

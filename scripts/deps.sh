@@ -22,6 +22,13 @@ need_library libjpeg libjpeg62-turbo-dev
 need_library libpng libpng-dev
 need_library libwebp libwebp-dev
 [ -e /usr/include/gif_lib.h ] || missing+=(libgif-dev)
+need_library hdf5-serial libhdf5-dev
+[ -e /usr/include/szlib.h ] || missing+=(libaec-dev)
+need_library liblzf liblzf-dev
+need_library liblz4 liblz4-dev
+need_library libzstd libzstd-dev
+need_library blosc libblosc-dev
+need_library jansson libjansson-dev
 need_library cmocka libcmocka-dev
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
 for wish in "$@"; do

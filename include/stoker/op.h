@@ -60,7 +60,7 @@ typedef struct stk_named_arg {
 /* ---- options ---- */
 
 typedef enum stk_option_kind {
-    STK_OPTION_INT,     /* int64_t */
+    STK_OPTION_INT,     /* int64_t; a word of `choices`, where it has some, is -1 for the first, -2 for the second, ... */
     STK_OPTION_FLOAT,   /* double */
     STK_OPTION_BOOL,    /* bool */
     STK_OPTION_STRING,  /* const char * */
@@ -229,6 +229,11 @@ typedef struct stk_host {
     void (*free)(const stk_call *call, void *p, size_t size);
     stk_status (*print)(const stk_call *call, const char *text, size_t size, stk_error *err);
     stk_status (*fail)(stk_error *err, stk_status status, const char *format, ...) STK_PRINTF(3, 4);
+    /* Sources, while running: the number of the sample that comes `ahead` samples behind the work at hand; false: none does. */
+    bool (*peek)(const stk_call *call, int64_t ahead, int64_t *out_index);
+    /* What a source knows of its fields beyond their types, from its `schema` to the ops behind it; built-in ops only. */
+    void (*plan_describe)(stk_plan *plan, const void *description);
+    const void *(*plan_description)(const stk_plan *plan);
 } stk_host;
 
 /* ---- the descriptor ---- */
@@ -283,13 +288,19 @@ typedef struct stk_op {
        END, in the end); any other failure ends the run. One thread at a time. The values live until the next pull. */
     stk_status (*rewind)(const stk_call *call, stk_error *err);
     stk_status (*pull)(const stk_call *call, stk_sample *sample, stk_error *err);
-    /* Optional, streams: does a piece of work that pull would have to do later (decompressing, say). Any number of threads,
-       also while pull runs. END: there is nothing to do now. Failures belong in pull. */
+    /* Optional: does a piece of work that pull, or gather, would have to do later (decompressing, say); called when there is
+       nothing else to do. Any number of threads, also while pull runs. END: there is nothing to do now. Failures belong in pull and
+       gather. */
     stk_status (*ahead)(const stk_call *call);
     /* Optional: files or other groups, in order. group_first(count) is the number of samples. Streams: cycle over groups. */
     int64_t (*group_count)(const stk_call *call);
     int64_t (*group_first)(const stk_call *call, int64_t group);
     void (*set_interleave)(const stk_call *call, int64_t cycle, int64_t block);
+    /* Optional: samples that are cheap to read together (a compressed chunk), in order. block_first(count) is the number of samples;
+       block_bytes: what one takes in memory, about. */
+    int64_t (*block_count)(const stk_call *call);
+    int64_t (*block_first)(const stk_call *call, int64_t block);
+    int64_t (*block_bytes)(const stk_call *call);
     /* Optional: bytes that it holds for the whole run (an index, say); they count towards the budget. */
     int64_t (*memory)(const stk_call *call);
     /* Optional: a number that changes when the data does; guards checkpoints and caches. */

@@ -431,11 +431,29 @@ static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
     return true;
 }
 
-/* A worker with nothing else to do reads ahead for a stream. */
+/* Where the next unit will start, for a source that looks ahead. */
+static bool set_idle_place_locked(const stk_pipeline *p, stk__worker *w)
+{
+    w->idle_ticket = p->next_ticket;
+    w->idle_epoch = 0;
+    if (p->plan.stream || !p->direct)
+        return true;
+    if (p->next_batch >= p->plan.chain.total)
+        return false;
+    stk__position first;
+    int64_t rows;
+    stk__chain_batch(&p->plan.chain, p->next_batch, &first, &rows);
+    w->idle_ticket = first.index;
+    w->idle_epoch = first.epoch;
+    return true;
+}
+
+/* A worker with nothing else to do works ahead for the source. */
 static bool read_ahead_locked(stk_pipeline *p, stk__worker *w)
 {
     const stk_op *source = p->plan.source->op;
-    if (!p->plan.stream || !source->ahead || p->failed || p->supply_ended)
+    if (!source->ahead || p->failed || p->supply_ended || (p->plan.config.on_demand && !p->plan.stream) ||
+        !set_idle_place_locked(p, w))
         return false;
     pthread_mutex_unlock(&p->lock);
     const int64_t start = stk__now_ns();
@@ -461,15 +479,18 @@ static bool flow_work_locked(stk_pipeline *p, stk__worker *w)
     return flow_unit_locked(p, w);
 }
 
+static bool unit_locked(stk_pipeline *p, stk__worker *w)
+{
+    return p->direct ? direct_unit_locked(p, w) : flow_work_locked(p, w);
+}
+
 /* False with the lock held since the last look: the caller may wait. */
 static bool work_locked(stk_pipeline *p, stk__worker *w)
 {
-    if (p->direct)
-        return direct_unit_locked(p, w);
-    if (flow_work_locked(p, w) || read_ahead_locked(p, w))
+    if (unit_locked(p, w) || read_ahead_locked(p, w))
         return true;
     /* Reading ahead lets go of the lock even when there is nothing to read: things may have changed meanwhile. */
-    return p->plan.stream && flow_work_locked(p, w);
+    return p->plan.source->op->ahead && unit_locked(p, w);
 }
 
 static void *worker_main(void *arg)

@@ -132,6 +132,36 @@ static stk_status host_print(const stk_call *call, const char *text, size_t size
     return p->plan.config.print ? p->plan.config.print(p->plan.config.print_arg, text, size, err) : STK_OK;
 }
 
+/* Where the work at hand ends, or where it will go on when there is none. */
+static bool host_peek(const stk_call *call, int64_t ahead, int64_t *out_index)
+{
+    const stk__worker *w = worker_of(call);
+    const stk_pipeline *p = w->pipeline;
+    const stk__chain *chain = &p->plan.chain;
+    const int64_t at = w->part ? w->part->ticket + w->part->rows : w->idle_ticket;
+    stk__position position = {stk__position_scale(at, 1, ahead), w->part ? w->part->sequence : w->idle_epoch};
+    /* An epoch that was resumed with another number of ranks has fewer. */
+    const bool resumed = chain->elastic && chain->repeat_at >= chain->batch_at && chain->shard_at < chain->batch_at;
+    const int64_t samples =
+        resumed && position.epoch == chain->elastic_epoch ? chain->first_samples : chain->samples;
+    if (!p->direct) {
+        if (position.index >= p->total_tickets)
+            return false;
+        stk__chain_ticket(chain, position.index, &position);
+    } else if (position.index >= samples) {
+        /* The next round of a repeat behind the batch; where there is none, nobody needs what lies there. */
+        if (chain->samples <= 0 || position.epoch + 1 >= chain->total / STK_MAX(chain->batches, 1))
+            return false;
+        position.index -= samples;
+        position.epoch++;
+        if (position.index >= chain->samples)
+            return false;
+    }
+    stk__chain_sample(chain, &position, NULL);
+    *out_index = position.index;
+    return true;
+}
+
 const stk_host stk__host = {
     .struct_size = sizeof(stk_host),
     .plan_read = stk__schema_read,
@@ -154,4 +184,7 @@ const stk_host stk__host = {
     .free = host_free,
     .print = host_print,
     .fail = stk_error_set,
+    .peek = host_peek,
+    .plan_describe = stk__schema_describe,
+    .plan_description = stk__schema_description,
 };

@@ -59,9 +59,15 @@ typedef struct stk__order {
     /* INTERLEAVE: firsts[0..groups] are the numbers of the groups' first samples, then the count. Called once, before map. */
     stk_status (*prepare)(void *state, const int64_t *firsts, int64_t groups, stk_error *err);
     void (*cycle)(const void *state, int64_t *out_cycle, int64_t *out_block); /* INTERLEAVE over a stream */
+    /* SHUFFLE that wants to know which samples are read together. prepare_blocks: firsts[0..blocks] are their first positions,
+       then the count. Called once, before map. *out_note is what the plan tells people, to be freed; NULL: nothing. */
+    bool (*wants_blocks)(const void *state);
+    stk_status (*prepare_blocks)(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes, char **out_note,
+                                 stk_error *err);
     /* SELECT by rank: filled in by the planner when the user named no rank; lets a run go on with another world. */
     void (*set_shard)(void *state, int64_t count, int64_t index);
     void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);
+    bool (*needs_count)(const void *state); /* optional: it cannot decide by `pass`, nor go on with another world */
 } stk__order;
 
 /*

@@ -68,8 +68,14 @@ void stk__options_clear(stk__step *step)
 
 static stk_status bind_int(int64_t *out, const stk_option *o, const stk_arg *arg, stk_error *err)
 {
+    for (int64_t i = 0; arg->kind == STK_ARG_NAME && o->choices && o->choices[i]; i++) {
+        if (strcmp(o->choices[i], arg->text) == 0) {
+            *out = -1 - i;
+            return STK_OK;
+        }
+    }
     if (arg->kind != STK_ARG_INT)
-        return option_error(err, arg, o, "an integer");
+        return option_error(err, arg, o, o->choices ? "an integer or a word that stands for one" : "an integer");
     if (arg->integer < o->min || arg->integer > o->max) {
         char wanted[96];
         if (o->max == INT64_MAX)

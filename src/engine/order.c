@@ -147,6 +147,8 @@ static const char *find_shard(const stk__chain *chain, int *shard_at, int *repea
             if (*shard_at >= 0)
                 return "the pipeline has more than one shard";
             *shard_at = i;
+            if (order->needs_count && order->needs_count(chain->nodes[i].state))
+                return "parts of shard that are one stretch each cannot be changed in the middle of an epoch";
             continue;
         }
         if (*shard_at < 0)

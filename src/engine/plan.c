@@ -360,6 +360,75 @@ static stk_status prepare_interleave(stk__plan *plan, stk__step *step, stk_error
     return status;
 }
 
+/* The first position of node `at` whose sample comes at or behind sample `wanted` of the source; maps rise up to `end`. */
+static int64_t position_of(const stk__chain *chain, int at, int64_t wanted, int64_t end)
+{
+    int64_t low = 0, high = end;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        stk__position p = {middle, 0};
+        for (int i = at - 1; i >= 0; i--)
+            chain->nodes[i].order->map(chain->nodes[i].state, chain->nodes[i].in, &p);
+        if (p.index < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Where the source's blocks begin in the sequence that node `at` sees. */
+static stk_status find_blocks(const stk__plan *plan, int at, int64_t **out, int64_t *out_count, stk_error *err)
+{
+    const stk_op *source = plan->source->op;
+    const stk_call *call = &plan->source->call;
+    const int64_t blocks = source->block_count(call), end = plan->chain.nodes[at].in;
+    int64_t *firsts = stk__calloc((size_t)blocks + 1, sizeof *firsts);
+    if (!firsts)
+        return stk__nomem((size_t)blocks * sizeof *firsts, err);
+    int64_t count = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t first = source->block_first(call, b);
+        const int64_t position = at == 0 ? first : position_of(&plan->chain, at, first, end);
+        if (count > 0 && firsts[count - 1] == position)
+            count--; /* the one before has no sample here */
+        if (position < end)
+            firsts[count++] = position;
+    }
+    firsts[count] = end;
+    *out = firsts;
+    *out_count = count;
+    return STK_OK;
+}
+
+static stk_status prepare_shuffle(stk__plan *plan, int at, stk_error *err)
+{
+    const stk__step *step = plan->order_steps[at];
+    const stk_op *source = plan->source->op;
+    const stk__order *order = step->op->order;
+    if (!source->block_count || source->block_count(&plan->source->call) == 0) {
+        stk__plan_note(plan, "exact", "the window of shuffle has no effect: %s reads every sample on its own", source->name);
+        return STK_OK;
+    }
+    if (at >= plan->chain.batch_at)
+        return stk_error_set(err, STK_INVALID, "a shuffle with a window mixes samples, not batches: put it before batch");
+    for (int i = 0; i < at; i++)
+        if (plan->chain.nodes[i].order->kind != STK__ORDER_SELECT)
+            return stk_error_set(err, STK_INVALID,
+                                 "a shuffle with a window must see the samples in the order of the files: put it before %s",
+                                 plan->order_steps[i]->op->name);
+    int64_t *firsts = NULL, blocks = 0;
+    char *note = NULL;
+    STK_TRY(find_blocks(plan, at, &firsts, &blocks, err));
+    const stk_status status =
+        order->prepare_blocks(step->state, firsts, blocks, source->block_bytes(&plan->source->call), &note, err);
+    if (note)
+        stk__plan_note(plan, "approximate", "%s", note);
+    stk__free(note);
+    stk__free(firsts);
+    return status;
+}
+
 /* Ranks that the user did not write come from the configuration. */
 static void fill_shard(stk__plan *plan, stk__step *step)
 {
@@ -392,6 +461,30 @@ static stk_status check_reach(const stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
+static bool needs_count(const stk__step *step)
+{
+    const stk__order *order = step->op->order;
+    return order->needs_count && order->needs_count(step->state);
+}
+
+/* Ops that must know how many elements there are, where that cannot be told. */
+static stk_status check_counts(const stk__plan *plan, stk_error *err)
+{
+    const stk__step *bad = NULL;
+    for (int i = 0; i < plan->relay_count; i++)
+        bad = needs_count(plan->relays[i].step) ? plan->relays[i].step : bad;
+    for (int i = 0; i < plan->chain.count; i++) {
+        const bool dropped = i >= plan->chain.batch_at && plan->may_drop;
+        const bool unknown = plan->stream || dropped || plan->chain.nodes[i].in == STK__ENDLESS;
+        bad = unknown && needs_count(plan->order_steps[i]) ? plan->order_steps[i] : bad;
+    }
+    if (!bad)
+        return STK_OK;
+    return at_step(bad, stk_error_set(err, STK_UNSUPPORTED, "one stretch for each part needs a known number of samples: there is a "
+                                                            "stream, a filter or an endless repeat before"),
+                   err);
+}
+
 static stk_status complete_order(stk__plan *plan, stk_error *err)
 {
     for (int i = 0; i < plan->step_count; i++) {
@@ -405,9 +498,15 @@ static stk_status complete_order(stk__plan *plan, stk_error *err)
     }
     STK_TRY(check_after_batch(plan, err));
     if (plan->stream)
-        return STK_OK;
+        return check_counts(plan, err);
     stk__chain_measure(&plan->chain);
+    STK_TRY(check_counts(plan, err));
     stk__chain_inelastic(&plan->chain); /* finds the shard, while nobody else looks at the chain */
+    for (int i = 0; i < plan->chain.count; i++) {
+        const stk__order *order = plan->chain.nodes[i].order;
+        if (order->wants_blocks && order->wants_blocks(plan->chain.nodes[i].state))
+            STK_TRY(at_step(plan->order_steps[i], prepare_shuffle(plan, i, err), err));
+    }
     return check_reach(plan, err);
 }
 

@@ -98,6 +98,7 @@ typedef struct stk__plan {
 
     uint64_t fingerprint; /* of the pipeline without shard's numbers */
     uint64_t prefix_fingerprint; /* of what comes before the cache */
+    const void *description; /* what the source says of its fields; the source's */
     stk__text rewrites;   /* "exact\tmessage\n" each */
     stk__text explain, explain_json;
 } stk__plan;
@@ -123,6 +124,8 @@ stk_status stk__schema_read(stk_plan *plan, const char *name, int *out_id, stk_f
 stk_status stk__schema_write(stk_plan *plan, const stk_field *field, int *out_id, stk_error *err);
 stk_status stk__schema_remove(stk_plan *plan, const char *name, stk_error *err);
 stk_status stk__schema_rename(stk_plan *plan, const char *from, const char *to, stk_error *err);
+void stk__schema_describe(stk_plan *plan, const void *description);
+const void *stk__schema_description(const stk_plan *plan);
 int stk__schema_count(const stk_plan *plan);
 void stk__schema_field(const stk_plan *plan, int i, stk_field *out);
 

@@ -124,6 +124,7 @@ typedef struct stk__worker {
     stk__arena scratch;
     stk__buffer cache_buffer;
     stk__part *part; /* being worked on */
+    int64_t idle_ticket, idle_epoch; /* without a part: where the next one will start */
     stk__track *track;
     int64_t *unit_ns; /* per slot, in this unit */
     int64_t *traced_ns; /* per slot, in units that are not in the trace yet */

@@ -57,6 +57,16 @@ static bool push_int(int **items, size_t *count, size_t *capacity, int value)
     return true;
 }
 
+void stk__schema_describe(stk_plan *p, const void *description)
+{
+    p->plan->description = description;
+}
+
+const void *stk__schema_description(const stk_plan *p)
+{
+    return p->plan->description;
+}
+
 stk_status stk__schema_read(stk_plan *p, const char *name, int *out_id, stk_field *out_field, stk_error *err)
 {
     const int at = find_visible(p->plan, name);

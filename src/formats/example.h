@@ -73,6 +73,24 @@ stk_status stk__feature_floats(const stk__feature *feature, float *out, int64_t 
 stk_status stk__feature_ints(const stk__feature *feature, int64_t *out, int64_t want, stk_error *err);
 stk_status stk__feature_bytes(const stk__feature *feature, stk_bytes *out, int64_t want, stk_error *err);
 
+/*
+ * The same for numbers of any type. Integers and bools come from int64 lists, half floats and float64 from float lists, each
+ * checked to fit (floats may lose digits, not range); all of them also from one bytes value that holds exactly
+ * `want` raw little-endian values, as tf.io.decode_raw reads them.
+ */
+stk_status stk__feature_numbers(const stk__feature *feature, stk_dtype dtype, void *out, int64_t want, stk_error *err);
+/* How many values of that type stk__feature_numbers finds. */
+stk_status stk__feature_number_count(const stk__feature *feature, stk_dtype dtype, int64_t *out, stk_error *err);
+
+/* Reading a list of numbers in pieces: begin with {.list = feature->list}. */
+typedef struct stk__feature_rest {
+    stk__wire list, run;
+} stk__feature_rest;
+
+/* Decodes the next values, at most `room`, as float or int64 by the feature's kind; *out_count is 0 after the last. */
+stk_status stk__feature_some(const stk__feature *feature, stk__feature_rest *rest, void *out, int64_t room,
+                             int64_t *out_count, stk_error *err);
+
 /* Number of Feature messages in the list, and the next of them (END after the last). */
 stk_status stk__feature_list_count(const stk__feature_list *list, int64_t *out, stk_error *err);
 stk_status stk__feature_list_next(stk__feature_list *list, stk__feature *out, stk_error *err);
@@ -92,6 +110,8 @@ void stk__example_begin(stk__example_writer *w);
 void stk__example_add_floats(stk__example_writer *w, const char *name, const float *values, int64_t count);
 void stk__example_add_ints(stk__example_writer *w, const char *name, const int64_t *values, int64_t count);
 void stk__example_add_bytes(stk__example_writer *w, const char *name, const stk_bytes *values, int64_t count);
+/* Numbers that neither float32 nor int64 hold, as one bytes value: raw, little-endian. */
+void stk__example_add_raw(stk__example_writer *w, const char *name, stk_dtype dtype, const void *values, int64_t count);
 /* Appends the finished Example to out. NOMEM when any step ran out of memory. */
 stk_status stk__example_end(stk__example_writer *w, stk__text *out, stk_error *err);
 void stk__example_writer_clear(stk__example_writer *w);

@@ -279,6 +279,14 @@ static inline int64_t decode_ints(stk__wire *run, int64_t *out, int64_t room)
     return has_fast_pext() ? decode_ints_by(run, out, room, true) : decode_ints_by(run, out, room, false);
 }
 
+static STK_NOINLINE stk_status bad_varint(const stk__example_place *at, stk__wire run)
+{
+    return stk_error_set(
+        at->err, STK_CORRUPT,
+        "int64_list: a varint between bytes %lld and %lld of the list is cut off or longer than 64 bits",
+        stk__example_byte_of(at, run.p), stk__example_byte_of(at, run.end));
+}
+
 /* Lists in another form than one packed run, and all errors. */
 static STK_NOINLINE stk_status ints_slow(const stk__feature *feature, int64_t *out, int64_t want, stk_error *err)
 {
@@ -292,10 +300,7 @@ static STK_NOINLINE stk_status ints_slow(const stk__feature *feature, int64_t *o
     while ((status = stk__example_next_field(&at, &list, &list_messages[STK__FEATURE_INT64], &run)) == STK_OK) {
         const int64_t count = decode_ints(&run.value, out + have, want - have);
         if (count < 0)
-            return stk_error_set(
-                err, STK_CORRUPT,
-                "int64_list: a varint between bytes %lld and %lld of the list is cut off or longer than 64 bits",
-                stk__example_byte_of(&at, run.value.p), stk__example_byte_of(&at, run.value.end));
+            return bad_varint(&at, run.value);
         have += count;
         if (run.value.p < run.value.end)
             return check_count(feature, want, err);
@@ -359,6 +364,51 @@ stk_status stk__feature_bytes(const stk__feature *feature, stk_bytes *out, int64
     if (status != STK_END)
         return status;
     return have == want ? STK_OK : check_count(feature, want, err);
+}
+
+/* The next stretch of encoded values; END after the last. */
+static stk_status next_run(const stk__example_place *at, stk__feature_kind kind, stk__feature_rest *rest)
+{
+    int64_t count = 0;
+    stk__example_field field;
+    STK_TRY(stk__example_next_field(at, &rest->list, &list_messages[kind], &field));
+    if (kind == STK__FEATURE_FLOAT)
+        STK_TRY(count_floats(at, field.value, &count));
+    rest->run = field.value;
+    return STK_OK;
+}
+
+static int64_t take_floats(stk__wire *run, float *out, int64_t room)
+{
+    const int64_t count = STK_MIN((run->end - run->p) / 4, room);
+    copy_floats(out, run->p, count);
+    run->p += 4 * count;
+    return count;
+}
+
+stk_status stk__feature_some(const stk__feature *feature, stk__feature_rest *rest, void *out, int64_t room,
+                             int64_t *out_count, stk_error *err)
+{
+    const bool floats = feature->kind == STK__FEATURE_FLOAT;
+    const stk__example_place at = list_place(feature, err);
+    int64_t have = 0;
+    while (have < room) {
+        if (rest->run.p == rest->run.end) {
+            const stk_status status = next_run(&at, feature->kind, rest);
+            if (status == STK_END)
+                break;
+            if (status != STK_OK)
+                return status;
+            continue;
+        }
+        const int64_t count = floats ? take_floats(&rest->run, (float *)out + have, room - have)
+                                     : decode_ints(&rest->run, (int64_t *)out + have, room - have);
+        if (count < 0)
+            return bad_varint(&at, rest->run);
+        have += count;
+    }
+    *out_count = have;
+    return STK_OK;
 }
 
 /* Feature lists */

@@ -66,29 +66,34 @@ static inline unsigned take(reader *r, unsigned n)
     return value;
 }
 
-/* Copies a match; may write up to 15 bytes past its end. */
+/* Copies a match; may write up to 31 bytes past its end. */
 static inline uint8_t *copy_match(uint8_t *out, size_t distance, size_t length)
 {
     const uint8_t *from = out - distance;
     uint8_t *const end = out + length;
-    if (distance >= 16) {
-        do {
+    if (STK_LIKELY(distance >= 16)) {
+        memcpy(out, from, 16);
+        memcpy(out + 16, from + 16, 16);
+        while (STK_UNLIKELY((out += 32) < end)) {
+            from += 32;
             memcpy(out, from, 16);
+            memcpy(out + 16, from + 16, 16);
+        }
+    } else if (distance == 1) {
+        const uint64_t same = *from * 0x0101010101010101u;
+        do {
+            memcpy(out, &same, 8);
+            memcpy(out + 8, &same, 8);
             out += 16;
-            from += 16;
         } while (out < end);
-    } else if (distance >= 8) {
+    } else {
+        /* Of each word the first `distance` bytes are right, and the next one goes on from there. */
+        const size_t step = STK_MIN(distance, (size_t)8);
         do {
             memcpy(out, from, 8);
-            out += 8;
-            from += 8;
+            out += step;
+            from += step;
         } while (out < end);
-    } else if (distance == 1) {
-        memset(out, *from, length);
-    } else {
-        do
-            *out++ = *from++;
-        while (out < end);
     }
     return end;
 }
@@ -106,14 +111,15 @@ typedef struct lane {
     uint8_t *out, *out_start, *out_stop;
 } lane;
 
-/* False when the end of the input is near: a round reads at most 3 times 8
- * bytes, and moves on by 7 each time. */
-INLINE bool lane_open(lane *l, const reader *r)
+/* False when the end of the input is near: a round reads at most 3 times 8 bytes, and moves on by 7 each time. */
+INLINE bool lane_fits(const reader *r)
 {
-    if (r->in_end - r->in < 32 || r->past)
-        return false;
-    *l = (lane){r->bits, r->left, r->in, r->in_end - 32, r->out, r->out_start, r->out_stop};
-    return true;
+    return r->in_end - r->in >= 32 && !r->past;
+}
+
+INLINE lane lane_open(const reader *r)
+{
+    return (lane){r->bits, r->left, r->in, r->in_end - 32, r->out, r->out_start, r->out_stop};
 }
 
 INLINE void lane_close(const lane *l, reader *r)
@@ -156,36 +162,41 @@ INLINE uint32_t lane_put(lane *l, const stk__inflate *s, uint32_t entry)
 }
 
 /*
- * A match, or a literal with a long code; *entry is what was looked up, and
- * becomes the next. False, and nothing is taken, for all else.
+ * A match, or a literal with a long code; *entry is what was looked up, and becomes the next. `full`: nothing was taken
+ * since the last refill. False, and nothing is taken, for all else.
  */
-INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t *entry)
+INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t *entry, bool full)
 {
     uint32_t what = *entry;
-    lane_refill(l);
-    if (what & ELSEWHERE)
+    if (!full)
+        lane_refill(l);
+    if (STK_UNLIKELY(what & ELSEWHERE)) {
         what = s->literals[(what >> 16) + (l->bits >> LITERAL_BITS & ((1u << s->literal_rest) - 1))];
-    if (what & COUNT) {
-        lane_put(l, s, what);
-    } else {
-        if (STK_UNLIKELY(!what || what & END_OF_BLOCK))
-            return false;
-        unsigned extra = what >> 8 & 15;
-        const size_t length = (what >> 16) + (l->bits >> ((what & TAKE) - extra) & ((1u << extra) - 1));
-        const uint64_t bits = l->bits >> (what & TAKE);
-        uint32_t where = s->distances[bits & ((1u << s->distance_bits) - 1)];
-        if (where & ELSEWHERE)
-            where = s->distances[(where >> 16) + (bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
-        extra = where >> 8 & 15;
-        const size_t distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
-        if (STK_UNLIKELY(!where || distance > (size_t)(l->out - l->out_start)))
-            return false;
-        l->bits = bits >> (where & TAKE);
-        l->left -= (what & TAKE) + (where & TAKE);
-        l->out = copy_match(l->out, distance, length);
+        if (what & COUNT) {
+            lane_put(l, s, what);
+            lane_refill(l);
+            *entry = lane_look(l, s);
+            return true;
+        }
     }
+    if (STK_UNLIKELY(!what || what & END_OF_BLOCK))
+        return false;
+    unsigned extra = what >> 8 & 15;
+    const size_t length = (what >> 16) + (l->bits >> ((what & TAKE) - extra) & ((1u << extra) - 1));
+    const uint64_t bits = l->bits >> (what & TAKE);
+    uint32_t where = s->distances[bits & ((1u << s->distance_bits) - 1)];
+    if (STK_UNLIKELY(where & ELSEWHERE))
+        where = s->distances[(where >> 16) + (bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
+    extra = where >> 8 & 15;
+    const size_t distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
+    if (STK_UNLIKELY(!where || distance > (size_t)(l->out - l->out_start)))
+        return false;
+    l->bits = bits >> (where & TAKE);
+    l->left -= (what & TAKE) + (where & TAKE);
+    /* The next look-up takes longest, and must not wait for the copy. */
     lane_refill(l);
     *entry = lane_look(l, s);
+    l->out = copy_match(l->out, distance, length);
     return true;
 }
 
@@ -207,17 +218,20 @@ INLINE bool step(lane *l, const stk__inflate *s, uint32_t *entry)
  */
 INLINE void decode_fast(const stk__inflate *s, reader *r)
 {
-    lane l;
-    if (!lane_open(&l, r))
+    if (!lane_fits(r))
         return;
+    lane l = lane_open(r);
     lane_refill(&l);
     uint32_t entry = lane_look(&l, s);
     while (lane_goes_on(&l)) {
-        lane_refill(&l);
-        if (step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry))
-            continue;
-        if (!lane_other(&l, s, &entry))
+        if (!step(&l, s, &entry)) {
+            if (!lane_other(&l, s, &entry, true))
+                break;
+        } else if (step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry)) {
+            lane_refill(&l);
+        } else if (!lane_other(&l, s, &entry, false)) {
             break;
+        }
     }
     lane_close(&l, r);
 }
@@ -231,15 +245,19 @@ INLINE bool step_pair(lane *a, const stk__inflate *sa, uint32_t *ea, lane *b, co
     return true;
 }
 
+/* Which of two streams stopped. */
+enum { STOPPED_A = 1, STOPPED_B = 2 };
+
 /*
- * The same for two streams in turns, until one of them stops. A look-up has to
- * wait for the one before it, and the other stream fills that time.
+ * The same for two streams in turns, until one of them stops; returns which. A look-up has to wait for the one before
+ * it, and the other stream fills that time.
  */
-INLINE void decode_pair(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+INLINE unsigned decode_pair(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
 {
-    lane a, b;
-    if (!lane_open(&a, ra) || !lane_open(&b, rb))
-        return;
+    unsigned stopped = (lane_fits(ra) ? 0u : STOPPED_A) | (lane_fits(rb) ? 0u : STOPPED_B);
+    if (stopped)
+        return stopped;
+    lane a = lane_open(ra), b = lane_open(rb);
     lane_refill(&a);
     lane_refill(&b);
     uint32_t ea = lane_look(&a, sa), eb = lane_look(&b, sb);
@@ -249,13 +267,18 @@ INLINE void decode_pair(const stk__inflate *sa, reader *ra, const stk__inflate *
         if (step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb) &&
             step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb))
             continue;
-        if (!(ea & COUNT) && !lane_other(&a, sa, &ea))
-            break;
-        if (!(eb & COUNT) && !lane_other(&b, sb, &eb))
+        if (!(ea & COUNT) && !lane_other(&a, sa, &ea, false))
+            stopped |= STOPPED_A;
+        if (!(eb & COUNT) && !lane_other(&b, sb, &eb, false))
+            stopped |= STOPPED_B;
+        if (STK_UNLIKELY(stopped))
             break;
     }
+    if (!stopped)
+        stopped = (lane_goes_on(&a) ? 0u : STOPPED_A) | (lane_goes_on(&b) ? 0u : STOPPED_B);
     lane_close(&a, ra);
     lane_close(&b, rb);
+    return stopped;
 }
 
 static void decode_fast_plain(const stk__inflate *s, reader *r)
@@ -263,9 +286,9 @@ static void decode_fast_plain(const stk__inflate *s, reader *r)
     decode_fast(s, r);
 }
 
-static void decode_pair_plain(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+static unsigned decode_pair_plain(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
 {
-    decode_pair(sa, ra, sb, rb);
+    return decode_pair(sa, ra, sb, rb);
 }
 
 #if defined(__x86_64__)
@@ -275,9 +298,9 @@ STK__AVX2 static void decode_fast_avx2(const stk__inflate *s, reader *r)
     decode_fast(s, r);
 }
 
-STK__AVX2 static void decode_pair_avx2(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+STK__AVX2 static unsigned decode_pair_avx2(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
 {
-    decode_pair(sa, ra, sb, rb);
+    return decode_pair(sa, ra, sb, rb);
 }
 #endif
 
@@ -441,6 +464,8 @@ typedef struct stream {
     reader r;
     block_kind kind; /* of the block at hand */
     bool last;       /* whether it is */
+    bool over;       /* nothing is left to be done, and this is what came out: */
+    stk__inflate_result result;
 } stream;
 
 /* Reads what comes before the data of a block. */
@@ -457,43 +482,44 @@ static void open_block(stream *t)
         t->kind = BLOCK_CODED;
 }
 
-/* Opens the stream and its first block; else sets the job's result. */
-static bool open_stream(stream *t, stk__inflate_job *job)
+/* Opens the stream and its first block. */
+static void open_stream(stream *t, const stk__inflate_job *job)
 {
     const uint8_t *in = job->in;
-    job->out_size = 0;
-    job->result = STK__INFLATE_CUT_OFF;
-    if (job->in_size < 2)
-        return false;
-    job->result = STK__INFLATE_DAMAGED;
-    /* Deflate, with a window of any size, without a dictionary. */
-    if ((in[0] & 15) != 8 || in[0] >> 4 > 7 || in[1] & 0x20 || (in[0] << 8 | in[1]) % 31 != 0)
-        return false;
-    t->s = job->tables;
-    t->r = (reader){.in = in + 2, .in_end = in + job->in_size};
+    *t = (stream){.s = job->tables, .over = true, .result = STK__INFLATE_DAMAGED};
+    t->r = (reader){.in = in, .in_end = in + job->in_size};
     t->r.out = t->r.out_start = job->out;
     t->r.out_stop = job->out + job->stop;
+    if (job->in_size < 2) {
+        t->result = STK__INFLATE_CUT_OFF;
+        return;
+    }
+    /* Deflate, with a window of any size, without a dictionary. */
+    if ((in[0] & 15) != 8 || in[0] >> 4 > 7 || in[1] & 0x20 || (in[0] << 8 | in[1]) % 31 != 0)
+        return;
+    t->r.in += 2;
+    t->over = false;
     open_block(t);
-    return true;
 }
 
-/* What comes behind the bytes that are wanted is of no interest, even where it
- * is damaged. */
-static stk__inflate_result read_blocks(stream *t)
+/* Decodes the rest of the block at hand, and opens the next. What comes behind the bytes that are wanted is of no
+ * interest, even where it is damaged. */
+static void finish_block(stream *t)
 {
-    for (;; open_block(t)) {
-        if (t->kind == BLOCK_UNREADABLE)
-            return is_cut_off(&t->r) ? STK__INFLATE_CUT_OFF : STK__INFLATE_DAMAGED;
-        const block_end end = t->kind == BLOCK_STORED ? copy_stored(&t->r) : decode_block(t->s, &t->r);
-        if (is_cut_off(&t->r))
-            return STK__INFLATE_CUT_OFF;
-        if (t->r.out >= t->r.out_stop)
-            return STK__INFLATE_STOPPED;
-        if (end != BLOCK_ENDED)
-            return STK__INFLATE_DAMAGED;
-        if (t->last)
-            return STK__INFLATE_DONE;
+    block_end end = BLOCK_DAMAGED;
+    if (t->kind != BLOCK_UNREADABLE)
+        end = t->kind == BLOCK_STORED ? copy_stored(&t->r) : decode_block(t->s, &t->r);
+    if (end == BLOCK_ENDED && !t->last && !is_cut_off(&t->r) && t->r.out < t->r.out_stop) {
+        open_block(t);
+        return;
     }
+    t->over = true;
+    if (is_cut_off(&t->r))
+        t->result = STK__INFLATE_CUT_OFF;
+    else if (t->r.out >= t->r.out_stop)
+        t->result = STK__INFLATE_STOPPED;
+    else
+        t->result = end == BLOCK_ENDED ? STK__INFLATE_DONE : STK__INFLATE_DAMAGED;
 }
 
 static stk__inflate_result check_sum(reader *r)
@@ -511,7 +537,9 @@ static stk__inflate_result check_sum(reader *r)
 
 static void finish_stream(stream *t, stk__inflate_job *job)
 {
-    job->result = read_blocks(t);
+    while (!t->over)
+        finish_block(t);
+    job->result = t->result;
     job->out_size = (size_t)(t->r.out - t->r.out_start);
     if (job->result == STK__INFLATE_DONE)
         job->result = check_sum(&t->r);
@@ -520,26 +548,35 @@ static void finish_stream(stream *t, stk__inflate_job *job)
 void stk__inflate_zlib(stk__inflate_job *job)
 {
     stream t;
-    if (open_stream(&t, job))
-        finish_stream(&t, job);
+    open_stream(&t, job);
+    finish_stream(&t, job);
+}
+
+/* Decodes both blocks at hand until one of them ends; returns which. Those that are not coded have ended. */
+static unsigned decode_blocks(stream *a, stream *b)
+{
+    const unsigned stopped = (a->kind == BLOCK_CODED ? 0u : STOPPED_A) | (b->kind == BLOCK_CODED ? 0u : STOPPED_B);
+    if (stopped)
+        return stopped;
+#if defined(__x86_64__)
+    if (stk__simd_level() >= STK__SIMD_AVX2)
+        return decode_pair_avx2(a->s, &a->r, b->s, &b->r);
+#endif
+    return decode_pair_plain(a->s, &a->r, b->s, &b->r);
 }
 
 void stk__inflate_zlib_pair(stk__inflate_job *a, stk__inflate_job *b)
 {
     stream ta, tb;
-    const bool open_a = open_stream(&ta, a), open_b = open_stream(&tb, b);
-    if (open_a && open_b && ta.kind == BLOCK_CODED && tb.kind == BLOCK_CODED) {
-#if defined(__x86_64__)
-        if (stk__simd_level() >= STK__SIMD_AVX2)
-            decode_pair_avx2(ta.s, &ta.r, tb.s, &tb.r);
-        else
-            decode_pair_plain(ta.s, &ta.r, tb.s, &tb.r);
-#else
-        decode_pair_plain(ta.s, &ta.r, tb.s, &tb.r);
-#endif
+    open_stream(&ta, a);
+    open_stream(&tb, b);
+    while (!ta.over && !tb.over) {
+        const unsigned stopped = decode_blocks(&ta, &tb);
+        if (stopped & STOPPED_A)
+            finish_block(&ta);
+        if (stopped & STOPPED_B)
+            finish_block(&tb);
     }
-    if (open_a)
-        finish_stream(&ta, a);
-    if (open_b)
-        finish_stream(&tb, b);
+    finish_stream(&ta, a);
+    finish_stream(&tb, b);
 }

@@ -11,7 +11,7 @@
 #define STK__INFLATE_DISTANCE_BITS 9
 
 /* Bytes that the caller keeps writable behind the output. */
-#define STK__INFLATE_OUT_AIR 320
+#define STK__INFLATE_OUT_AIR 312
 
 typedef enum stk__inflate_result {
     STK__INFLATE_DONE,    /* the stream ended, and its checksum is right */

@@ -5,39 +5,26 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "formats/file_pool.h"
 #include "formats/record_index.h"
 
 #include "base/banned.h"
 
-enum { OPEN_MAX_FILES = 256, OPEN_MIN_FILES = 8, EDGE_BYTES = 4096 };
-/* Asking the kernel costs as much as reading a small record, so it is not done for each. */
-#define RECHECK_NS 10000000
-
-/*
- * State of a file's descriptor in one word, so that acquire and release are one atomic step each:
- * (descriptor + 1) << 32 | used lately << 31 | users. 0: not open.
- */
-#define FD_SHIFT 32
-#define FD_LATELY (UINT64_C(1) << 31)
-#define FD_USERS (FD_LATELY - 1)
+enum { EDGE_BYTES = 4096 };
 
 typedef struct record_file {
     char *path; /* set before start, then const */
     stk__record_index index;
-    atomic_uint_fast64_t fd;
-    _Atomic int64_t checked_ns; /* when an open file was last compared with its index */
-    atomic_bool changed;        /* found to differ: every later read is refused */
 } record_file;
 
 struct stk__records {
-    /* const after open */
+    /* all const after open */
     record_file *files;
     int32_t file_count;
     int64_t *firsts; /* file_count + 1 */
@@ -46,12 +33,7 @@ struct stk__records {
     uint64_t fingerprint;
     stk__damage *damage;
     size_t damage_count;
-    int32_t open_max;
-
-    pthread_mutex_t lock; /* opening and closing of descriptors */
-    /* guarded by lock */
-    int32_t open_count;
-    int32_t hand; /* where the search for a descriptor to close goes on */
+    stk__file_pool *pool;
 };
 
 /* What the indexing threads share. */
@@ -246,16 +228,6 @@ static stk_status sum_up(stk__records *r, stk_error *err)
     return STK_OK;
 }
 
-/* A share of the descriptors that the process may have. */
-static int32_t open_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return OPEN_MAX_FILES;
-    const rlim_t share = limit.rlim_cur / 4;
-    return (int32_t)STK_MAX(STK_MIN(share, (rlim_t)OPEN_MAX_FILES), (rlim_t)OPEN_MIN_FILES);
-}
-
 static stk_status records_new(const stk__paths *paths, stk__records **out, stk_error *err)
 {
     if (paths->count >= INT32_MAX)
@@ -264,8 +236,6 @@ static stk_status records_new(const stk__paths *paths, stk__records **out, stk_e
     stk__records *r = stk__calloc(1, sizeof *r);
     if (!r)
         return stk__nomem(sizeof *r, err);
-    pthread_mutex_init(&r->lock, NULL);
-    r->open_max = open_limit();
     r->files = stk__calloc(paths->count, sizeof *r->files);
     r->firsts = stk__calloc(paths->count + 1, sizeof *r->firsts);
     bool ok = r->files && r->firsts;
@@ -282,6 +252,19 @@ static stk_status records_new(const stk__paths *paths, stk__records **out, stk_e
     return STK_OK;
 }
 
+static stk_status make_pool(stk__records *r, stk_error *err)
+{
+    const size_t size = (size_t)r->file_count * sizeof(stk__pool_file);
+    stk__pool_file *files = stk__alloc(size);
+    if (!files)
+        return stk__nomem(size, err);
+    for (int32_t i = 0; i < r->file_count; i++)
+        files[i] = (stk__pool_file){r->files[i].path, r->files[i].index.id};
+    const stk_status status = stk__file_pool_new(files, r->file_count, &r->pool, err);
+    stk__free(files);
+    return status;
+}
+
 stk_status stk__records_open(const stk__paths *paths, const stk__records_config *config, stk__records **out,
                              stk_error *err)
 {
@@ -296,6 +279,8 @@ stk_status stk__records_open(const stk__paths *paths, const stk__records_config 
     pthread_mutex_destroy(&in.lock);
     if (status == STK_OK)
         status = sum_up(r, err);
+    if (status == STK_OK)
+        status = make_pool(r, err);
     if (status != STK_OK) {
         stk__records_close(r);
         return status;
@@ -309,14 +294,11 @@ void stk__records_close(stk__records *r)
 {
     if (!r)
         return;
+    stk__file_pool_free(r->pool);
     for (int32_t i = 0; i < r->file_count; i++) {
-        const uint64_t fd = atomic_load(&r->files[i].fd);
-        if (fd)
-            close((int)(fd >> FD_SHIFT) - 1);
         stk__record_index_clear(&r->files[i].index);
         stk__free(r->files[i].path);
     }
-    pthread_mutex_destroy(&r->lock);
     stk__free(r->files);
     stk__free(r->firsts);
     stk__free(r->damage);
@@ -370,7 +352,7 @@ uint64_t stk__records_fingerprint(const stk__records *r)
 
 size_t stk__records_memory(const stk__records *r)
 {
-    size_t sum = sizeof *r + r->damage_count * sizeof *r->damage;
+    size_t sum = sizeof *r + stk__file_pool_memory(r->pool) + r->damage_count * sizeof *r->damage;
     for (int32_t i = 0; i < r->file_count; i++)
         sum += sizeof r->files[i] + sizeof r->firsts[i] + stk__record_index_memory(&r->files[i].index);
     return sum;
@@ -404,110 +386,22 @@ void stk__records_find_next(const stk__records *r, int64_t index, const stk__rec
     out->record = before->record + 1;
 }
 
-static stk_status changed(const record_file *file, const stk__file_id *now, stk_error *err)
-{
-    const stk__file_id *then = &file->index.id;
-    if (now->size_bytes == then->size_bytes && now->mtime_ns == then->mtime_ns)
-        return STK_OK;
-    if (now->size_bytes != then->size_bytes)
-        stk_error_set(err, STK_CORRUPT, "changed since it was indexed: it had %lld bytes, now it has %lld",
-                      (long long)then->size_bytes, (long long)now->size_bytes);
-    else
-        stk_error_set(err, STK_CORRUPT, "changed since it was indexed: same size, modified %lld ns later",
-                      (long long)(now->mtime_ns - then->mtime_ns));
-    return file_error(err, STK_CORRUPT, file->path);
-}
-
-stk_status stk__records_check_unchanged(stk__records *r, int32_t file, stk_error *err)
-{
-    int fd;
-    stk__file_id now;
-    STK_TRY(stk__file_open(r->files[file].path, &fd, &now, err));
-    close(fd);
-    return changed(&r->files[file], &now, err);
-}
-
-stk_status stk__records_recheck(stk__records *r, int32_t number, int fd, int64_t now_ns, stk_error *err)
-{
-    record_file *file = &r->files[number];
-    const int64_t last = atomic_load_explicit(&file->checked_ns, memory_order_relaxed);
-    const bool known = atomic_load_explicit(&file->changed, memory_order_relaxed);
-    if (STK_LIKELY(!known && now_ns - last < RECHECK_NS))
-        return STK_OK;
-    stk__file_id now;
-    STK_TRY(stk__file_id_of(fd, file->path, &now, err));
-    const stk_status status = changed(file, &now, err);
-    if (status != STK_OK)
-        atomic_store(&file->changed, true);
-    else if (now_ns != INT64_MAX)
-        atomic_store_explicit(&file->checked_ns, now_ns, memory_order_relaxed);
-    return status;
-}
-
-/* One more user when the file is open. */
-static bool acquire_open(record_file *file, int *out_fd)
-{
-    uint64_t fd = atomic_load_explicit(&file->fd, memory_order_acquire);
-    while (fd) {
-        if (atomic_compare_exchange_weak_explicit(&file->fd, &fd, (fd | FD_LATELY) + 1, memory_order_acquire,
-                                                  memory_order_acquire)) {
-            *out_fd = (int)(fd >> FD_SHIFT) - 1;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Closes a descriptor that nobody uses, preferably one not used since the hand last came by. */
-static void close_one_locked(stk__records *r)
-{
-    for (int32_t tries = 2 * r->file_count; tries > 0; tries--) {
-        record_file *file = &r->files[r->hand];
-        r->hand = (r->hand + 1) % r->file_count;
-        uint64_t fd = atomic_load(&file->fd);
-        if (!fd || fd & FD_USERS)
-            continue;
-        if (fd & FD_LATELY) {
-            atomic_compare_exchange_strong(&file->fd, &fd, fd & ~FD_LATELY);
-        } else if (atomic_compare_exchange_strong(&file->fd, &fd, 0)) {
-            close((int)(fd >> FD_SHIFT) - 1);
-            r->open_count--;
-            return;
-        }
-    }
-}
-
-static stk_status open_locked(stk__records *r, record_file *file, int *out_fd, stk_error *err)
-{
-    if (acquire_open(file, out_fd)) /* somebody else was first */
-        return STK_OK;
-    if (r->open_count >= r->open_max)
-        close_one_locked(r);
-    int fd;
-    stk__file_id now;
-    STK_TRY(stk__file_open(file->path, &fd, &now, err));
-    const stk_status status = changed(file, &now, err);
-    if (status != STK_OK) {
-        close(fd);
-        return status;
-    }
-    r->open_count++;
-    atomic_store_explicit(&file->fd, (uint64_t)(fd + 1) << FD_SHIFT | FD_LATELY | 1, memory_order_release);
-    *out_fd = fd;
-    return STK_OK;
-}
-
 stk_status stk__records_acquire(stk__records *r, int32_t file, int *out_fd, stk_error *err)
 {
-    if (STK_LIKELY(acquire_open(&r->files[file], out_fd)))
-        return STK_OK;
-    pthread_mutex_lock(&r->lock);
-    const stk_status status = open_locked(r, &r->files[file], out_fd, err);
-    pthread_mutex_unlock(&r->lock);
-    return status;
+    return stk__file_pool_acquire(r->pool, file, out_fd, err);
 }
 
 void stk__records_release(stk__records *r, int32_t file)
 {
-    atomic_fetch_sub_explicit(&r->files[file].fd, 1, memory_order_release);
+    stk__file_pool_release(r->pool, file);
+}
+
+stk_status stk__records_recheck(stk__records *r, int32_t file, int fd, int64_t now_ns, stk_error *err)
+{
+    return stk__file_pool_recheck(r->pool, file, fd, now_ns, err);
+}
+
+stk_status stk__records_check_unchanged(stk__records *r, int32_t file, stk_error *err)
+{
+    return stk__file_pool_check_unchanged(r->pool, file, err);
 }

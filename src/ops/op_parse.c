@@ -5,28 +5,33 @@
 #include "base/mem.h"
 #include "engine/op.h"
 #include "formats/example.h"
+#include "formats/schema.h"
+#include "kernels/convert.h"
 
 /* One field to make. */
 typedef struct {
     const char *field;
     const char *feature; /* its name in the record */
     stk_dtype dtype;
-    int32_t ndim;        /* of the field; a sequence's first dimension is its length */
+    int natural;  /* stk__feature_kind that holds values of this type as they are; -1: none does */
+    int32_t ndim; /* of the field; a sequence's first dimension is its length */
     int64_t shape[STK_MAX_DIMS];
-    int64_t fixed;       /* values of a feature, or of one that may repeat along the first dimension */
-    bool varies;         /* the number of values is not fixed */
+    int64_t fixed; /* values of a feature, or of one that may repeat along the first dimension */
+    bool varies;   /* the number of values is not fixed */
     bool sequence;
-    void *fallback;      /* values for a missing feature; NULL: it must be there */
+    void *fallback; /* values for a missing feature; NULL: it must be there */
     int id;
-    int found;           /* place among what is looked for; -1: not needed */
+    int found; /* place among what is looked for; -1: not needed */
 } spec;
 
 typedef struct {
     stk_args fields;
-    const char *record;
+    const char *record, *schema;
     bool sequence;
+    stk__schema known; /* from the schema */
     int record_id;
     spec *specs;
+    size_t spec_count;
     stk__wanted *wanted;
     size_t wanted_count;
     stk__example_layout *layout;
@@ -47,19 +52,26 @@ static stk_status spec_error(const stk_host *host, const stk_named_arg *arg, stk
     return STK_INVALID;
 }
 
+static void set_dtype(spec *s, stk_dtype dtype)
+{
+    s->dtype = dtype;
+    s->natural = dtype == STK_FLOAT32 ? STK__FEATURE_FLOAT
+                 : dtype == STK_INT64 ? STK__FEATURE_INT64
+                 : dtype == STK_BYTES ? STK__FEATURE_BYTES
+                                      : -1;
+}
+
 static stk_status read_type(const stk_host *host, const stk_named_arg *arg, spec *s, stk_error *err)
 {
     const stk_arg *type = &arg->value;
     if (type->kind != STK_ARG_NAME && type->kind != STK_ARG_TYPE)
         return spec_error(host, arg, err, "a type such as float32[8], int64 or bytes");
-    if (strcmp(type->text, "float32") == 0)
-        s->dtype = STK_FLOAT32;
-    else if (strcmp(type->text, "int64") == 0)
-        s->dtype = STK_INT64;
-    else if (strcmp(type->text, "bytes") == 0)
-        s->dtype = STK_BYTES;
-    else
-        return spec_error(host, arg, err, "float32, int64 or bytes, which is all that records hold; cast it afterwards");
+    int dtype = 0;
+    while (dtype < STK_DTYPE_COUNT && strcmp(type->text, stk_dtype_name((stk_dtype)dtype)) != 0)
+        dtype++;
+    if (dtype == STK_DTYPE_COUNT)
+        return spec_error(host, arg, err, "of a type such as float32, int64, uint8 or bytes");
+    set_dtype(s, (stk_dtype)dtype);
     if (type->kind == STK_ARG_TYPE && type->item_count > STK_MAX_DIMS - 1)
         return spec_error(host, arg, err, "of at most 5 dimensions");
     s->fixed = 1;
@@ -88,22 +100,34 @@ static stk_status make_sequence(const stk_host *host, const stk_named_arg *arg, 
     return STK_OK;
 }
 
+/* Floats may round; integers must be the same when read back. */
+static bool set_number(stk_dtype dtype, void *out, const stk_arg *value)
+{
+    const bool real = dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
+    const int64_t integer = value->kind == STK_ARG_BOOL ? value->boolean : value->integer;
+    int64_t back = 0;
+    if (real)
+        return (value->kind == STK_ARG_INT || value->kind == STK_ARG_FLOAT) &&
+               stk__convert(out, dtype, &value->number, STK_FLOAT64, 1);
+    if (value->kind != STK_ARG_INT && !(value->kind == STK_ARG_BOOL && dtype == STK_BOOL))
+        return false;
+    return stk__convert(out, dtype, &integer, STK_INT64, 1) && stk__convert(&back, STK_INT64, out, dtype, 1) &&
+           back == integer;
+}
+
 /* One value of the default, or all of them from one. */
 static bool set_default(spec *s, int64_t i, const stk_arg *value)
 {
-    const bool number = value->kind == STK_ARG_INT || value->kind == STK_ARG_FLOAT;
-    if (s->dtype == STK_FLOAT32 && number)
-        ((float *)s->fallback)[i] = (float)value->number;
-    else if (s->dtype == STK_INT64 && value->kind == STK_ARG_INT)
-        ((int64_t *)s->fallback)[i] = value->integer;
-    else if (s->dtype == STK_BYTES && value->kind == STK_ARG_STRING)
-        ((stk_bytes *)s->fallback)[i] = (stk_bytes){(const uint8_t *)value->text, (int64_t)strlen(value->text)};
-    else
+    if (s->dtype != STK_BYTES)
+        return set_number(s->dtype, (char *)s->fallback + (size_t)i * stk_dtype_size(s->dtype), value);
+    if (value->kind != STK_ARG_STRING)
         return false;
+    ((stk_bytes *)s->fallback)[i] = (stk_bytes){(const uint8_t *)value->text, (int64_t)strlen(value->text)};
     return true;
 }
 
-static stk_status read_default(const stk_host *host, const stk_named_arg *arg, spec *s, const stk_arg *value, stk_error *err)
+static stk_status read_default(const stk_host *host, const stk_named_arg *arg, spec *s, const stk_arg *value,
+                               stk_error *err)
 {
     if (s->varies)
         return spec_error(host, arg, err, "of a fixed shape to have a default; one that varies is empty when missing");
@@ -139,27 +163,87 @@ static stk_status read_mods(const stk_host *host, const stk_named_arg *arg, spec
     return fallback ? read_default(host, arg, s, fallback, err) : STK_OK;
 }
 
+static stk_status spec_from_arg(const stk_host *host, const stk_named_arg *arg, spec *s, stk_error *err)
+{
+    s->field = s->feature = arg->name;
+    STK_TRY(read_type(host, arg, s, err));
+    return read_mods(host, arg, s, err);
+}
+
+/* A list of values has no shape of its own, so one open dimension is all that its length can tell. */
+static stk_status spec_from_entry(const stk_host *host, const stk__schema_entry *entry, spec *s, stk_error *err)
+{
+    s->field = s->feature = entry->name;
+    set_dtype(s, entry->dtype);
+    s->ndim = entry->ndim;
+    s->fixed = 1;
+    memcpy(s->shape, entry->shape, sizeof s->shape);
+    bool good = true;
+    for (int32_t d = 0; d < s->ndim; d++) {
+        s->varies = s->varies || s->shape[d] < 0;
+        good = good && (s->shape[d] >= 0 || d == 0);
+        if (s->shape[d] >= 0)
+            good = good && !__builtin_mul_overflow(s->fixed, s->shape[d], &s->fixed) && s->fixed <= INT32_MAX;
+    }
+    if (good && !(s->varies && s->fixed == 0))
+        return STK_OK;
+    return host->fail(
+        err, STK_INVALID,
+        "field '%s' of the schema has a shape that records cannot tell: fewer than 2^31 values and only the "
+        "first dimension open are wanted; give its type here, such as %s=%s[]",
+        entry->name, entry->name, stk_dtype_name(entry->dtype));
+}
+
+static const stk_named_arg *find_arg(const parse_state *s, const char *name)
+{
+    for (size_t i = 0; i < s->fields.count; i++)
+        if (strcmp(s->fields.items[i].name, name) == 0)
+            return &s->fields.items[i];
+    return NULL;
+}
+
+/* The fields of the schema in their order, then the others; what the user wrote counts more. */
+static stk_status make_specs(const stk_host *host, parse_state *s, stk_error *err)
+{
+    const size_t most = s->fields.count + s->known.count;
+    s->specs = stk__calloc(most, sizeof *s->specs);
+    if (!s->specs)
+        return stk__nomem(most * sizeof *s->specs, err);
+    for (size_t i = 0; i < s->known.count; i++) {
+        const stk__schema_entry *entry = &s->known.entries[i];
+        const stk_named_arg *arg = find_arg(s, entry->name);
+        spec *one = &s->specs[s->spec_count++];
+        STK_TRY(arg ? spec_from_arg(host, arg, one, err) : spec_from_entry(host, entry, one, err));
+    }
+    for (size_t i = 0; i < s->fields.count; i++) {
+        const stk_named_arg *arg = &s->fields.items[i];
+        if (!stk__schema_find(&s->known, arg->name))
+            STK_TRY(spec_from_arg(host, arg, &s->specs[s->spec_count++], err));
+    }
+    return STK_OK;
+}
+
 static stk_status parse_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     parse_state *s = state;
     stk_field record;
+    if (s->schema)
+        STK_TRY(stk__schema_load(s->schema, &s->known, err));
+    if (s->fields.count + s->known.count == 0)
+        return host->fail(err, STK_INVALID, "fields is missing: name=type for each feature, or a schema with fields");
     STK_TRY(host->plan_read(plan, s->record, &s->record_id, &record, err));
     if (record.dtype != STK_BYTES || record.ndim != 0)
         return host->fail(err, STK_INVALID, "field '%s' is no scalar of bytes", s->record);
     STK_TRY(host->plan_remove(plan, s->record, err));
-    s->specs = stk__calloc(s->fields.count, sizeof *s->specs);
-    if (!s->specs)
-        return stk__nomem(s->fields.count * sizeof *s->specs, err);
-    for (size_t i = 0; i < s->fields.count; i++) {
-        const stk_named_arg *arg = &s->fields.items[i];
+    STK_TRY(make_specs(host, s, err));
+    for (size_t i = 0; i < s->spec_count; i++) {
         spec *one = &s->specs[i];
-        one->field = one->feature = arg->name;
-        STK_TRY(read_type(host, arg, one, err));
-        STK_TRY(read_mods(host, arg, one, err));
         stk_field field = {.name = one->field, .dtype = one->dtype, .ndim = one->ndim};
         memcpy(field.shape, one->shape, sizeof field.shape);
         STK_TRY(host->plan_write(plan, &field, &one->id, err));
     }
+    if (s->schema)
+        host->plan_describe(plan, &s->known);
     return STK_OK;
 }
 
@@ -167,10 +251,10 @@ static stk_status parse_schema(stk_plan *plan, const stk_host *host, void *state
 static stk_status parse_open(const stk_call *call, stk_error *err)
 {
     parse_state *s = call->state;
-    s->wanted = stk__calloc(s->fields.count, sizeof *s->wanted);
+    s->wanted = stk__calloc(s->spec_count, sizeof *s->wanted);
     if (!s->wanted)
-        return stk__nomem(s->fields.count * sizeof *s->wanted, err);
-    for (size_t i = 0; i < s->fields.count; i++) {
+        return stk__nomem(s->spec_count * sizeof *s->wanted, err);
+    for (size_t i = 0; i < s->spec_count; i++) {
         spec *one = &s->specs[i];
         one->found = -1;
         if (!stk_needed(call, one->id))
@@ -185,9 +269,10 @@ static stk_status parse_open(const stk_call *call, stk_error *err)
 static void parse_close(void *state)
 {
     parse_state *s = state;
-    for (size_t i = 0; s->specs && i < s->fields.count; i++)
+    for (size_t i = 0; i < s->spec_count; i++)
         stk__free(s->specs[i].fallback);
     stk__free(s->specs);
+    stk__schema_clear(&s->known);
     stk__free(s->wanted);
     stk__example_layout_free(s->layout);
 }
@@ -205,7 +290,9 @@ static void parse_worker_close(const stk_call *call)
     stk__free(call->worker);
 }
 
-static stk_status decode(const spec *s, const stk__feature *feature, void *out, int64_t want, stk_error *err)
+/* A list of the kind that holds the field's type as it is: the usual case. */
+static inline stk_status decode_natural(const spec *s, const stk__feature *feature, void *out, int64_t want,
+                                        stk_error *err)
 {
     if (s->dtype == STK_FLOAT32)
         return stk__feature_floats(feature, out, want, err);
@@ -214,16 +301,26 @@ static stk_status decode(const spec *s, const stk__feature *feature, void *out, 
     return stk__feature_bytes(feature, out, want, err);
 }
 
+static stk_status decode(const spec *s, const stk__feature *feature, void *out, int64_t want, stk_error *err)
+{
+    if (STK_LIKELY((int)feature->kind == s->natural) || s->dtype == STK_BYTES)
+        return decode_natural(s, feature, out, want, err);
+    return stk__feature_numbers(feature, s->dtype, out, want, err);
+}
+
 static stk_status parse_fixed(const stk_call *call, const spec *s, const stk__feature *feature, stk_sample *sample,
                               stk_error *err)
 {
     void *out = stk_out(call, sample, s->id, NULL, err);
     if (STK_UNLIKELY(!out))
         return err->status;
-    if (STK_LIKELY(feature->kind != STK__FEATURE_NONE))
+    if (STK_LIKELY((int)feature->kind == s->natural))
+        return decode_natural(s, feature, out, s->fixed, err);
+    if (feature->kind != STK__FEATURE_NONE)
         return decode(s, feature, out, s->fixed, err);
     if (!s->fallback)
-        return stk_error_set(err, STK_CORRUPT, "is missing, wanted %lld value%s", (long long)s->fixed, s->fixed == 1 ? "" : "s");
+        return stk_error_set(err, STK_CORRUPT, "is missing, wanted %lld value%s", (long long)s->fixed,
+                             s->fixed == 1 ? "" : "s");
     memcpy(out, s->fallback, (size_t)s->fixed * stk_dtype_size(s->dtype));
     return STK_OK;
 }
@@ -232,8 +329,11 @@ static stk_status parse_varying(const stk_call *call, const spec *s, const stk__
                                 stk_error *err)
 {
     int64_t count = 0, shape[STK_MAX_DIMS];
-    if (feature->kind != STK__FEATURE_NONE)
+    const bool natural = (int)feature->kind == s->natural;
+    if (STK_LIKELY(natural) || s->dtype == STK_BYTES)
         STK_TRY(stk__feature_count(feature, &count, err));
+    else
+        STK_TRY(stk__feature_number_count(feature, s->dtype, &count, err));
     if (count % s->fixed != 0)
         return stk_error_set(err, STK_CORRUPT, "has %lld values, wanted a multiple of %lld", (long long)count,
                              (long long)s->fixed);
@@ -242,7 +342,9 @@ static stk_status parse_varying(const stk_call *call, const spec *s, const stk__
     void *out = stk_out(call, sample, s->id, shape, err);
     if (!out)
         return err->status;
-    return count ? decode(s, feature, out, count, err) : STK_OK;
+    if (count == 0)
+        return STK_OK;
+    return natural ? decode_natural(s, feature, out, count, err) : decode(s, feature, out, count, err);
 }
 
 static stk_status parse_sequence(const stk_call *call, const spec *s, stk__feature_list list, stk_sample *sample,
@@ -265,7 +367,8 @@ static stk_status parse_sequence(const stk_call *call, const spec *s, stk__featu
     return STK_OK;
 }
 
-static stk_status parse_one(const stk_call *call, const spec *s, const stk__found *found, stk_sample *sample, stk_error *err)
+static stk_status parse_one(const stk_call *call, const spec *s, const stk__found *found, stk_sample *sample,
+                            stk_error *err)
 {
     if (s->sequence)
         return parse_sequence(call, s, found->list, sample, err);
@@ -280,7 +383,7 @@ static stk_status parse_process(const stk_call *call, stk_sample *sample, stk_er
     parse_worker *w = call->worker;
     const stk_bytes *record = sample->values[s->record_id].data;
     STK_TRY(stk__example_find(s->layout, &w->guess, *record, s->sequence, w->found, err));
-    for (size_t i = 0; i < s->fields.count; i++) {
+    for (size_t i = 0; i < s->spec_count; i++) {
         const spec *one = &s->specs[i];
         if (one->found < 0)
             continue;
@@ -296,9 +399,13 @@ static stk_status parse_process(const stk_call *call, stk_sample *sample, stk_er
 static const stk_option parse_options[] = {
     STK_STRING(parse_state, record, "record", "field that holds the records"),
     STK_BOOL_OPTION(parse_state, sequence, false, "records are SequenceExamples even if no field is a sequence"),
-    STK_ARGS(parse_state, fields,
-             "name=type for each feature: float32, int64 or bytes, with [8] fixed, [] varying; (from=\"feature/name\", "
-             "default=0, sequence=true) may follow"),
+    STK_STRING(parse_state, schema, NULL,
+               "file that write_tfrecord wrote beside the records: fields that are not named here come from it"),
+    {.name = "fields",
+     .kind = STK_OPTION_ARGS,
+     .offset = STK_FIELD_OFFSET(parse_state, fields, stk_args),
+     .help = "name=type for each feature: bytes or any type of numbers, with [8] fixed, [] varying; "
+             "(from=\"feature/name\", default=0, sequence=true) may follow"},
     STK_OPTION_END,
 };
 

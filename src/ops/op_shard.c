@@ -6,6 +6,7 @@ enum { UNEVEN_KEEP, UNEVEN_PAD, UNEVEN_DROP };
 typedef struct {
     int64_t count, index;
     int64_t uneven;
+    bool contiguous;
 } shard_state;
 
 static stk_status shard_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
@@ -32,10 +33,24 @@ static int64_t shard_length(const void *state, int64_t n)
     return whole + (s->index < rest);
 }
 
+/* Where a part begins that is one stretch. */
+static int64_t stretch_start(const shard_state *s, int64_t n)
+{
+    const int64_t whole = n / s->count, rest = n % s->count;
+    if (s->uneven == UNEVEN_DROP)
+        return s->index * whole;
+    if (s->uneven == UNEVEN_PAD)
+        return s->index * (whole + (rest > 0));
+    return s->index * whole + STK_MIN(s->index, rest);
+}
+
 static void shard_map(const void *state, int64_t n, stk__position *position)
 {
     const shard_state *s = state;
-    position->index = stk__position_scale(position->index, s->count, s->index);
+    if (s->contiguous)
+        position->index = stk__position_scale(stretch_start(s, n), 1, position->index);
+    else
+        position->index = stk__position_scale(position->index, s->count, s->index);
     if (s->uneven == UNEVEN_PAD && n != STK__ENDLESS && position->index >= n)
         position->index %= n; /* the first ones once more, so that all ranks have as many */
 }
@@ -44,6 +59,12 @@ static stk__pass shard_pass(const void *state, int64_t seen)
 {
     const shard_state *s = state;
     return seen % s->count == s->index ? STK__PASS_KEEP : STK__PASS_DROP;
+}
+
+static bool shard_needs_count(const void *state)
+{
+    const shard_state *s = state;
+    return s->contiguous;
 }
 
 static void shard_set(void *state, int64_t count, int64_t index)
@@ -67,6 +88,7 @@ static const stk__order shard_order = {
     .pass = shard_pass,
     .set_shard = shard_set,
     .get_shard = shard_get,
+    .needs_count = shard_needs_count,
 };
 
 static const char *const uneven_choices[] = {"keep", "pad", "drop", NULL};
@@ -76,6 +98,8 @@ static const stk_option shard_options[] = {
     STK_INT(shard_state, index, 0, 0, 1 << 24, "which part; without count: this process's rank"),
     STK_ENUM(shard_state, uneven, UNEVEN_KEEP, uneven_choices,
              "when parts differ by one: keep them so, pad with the first samples, or drop the rest"),
+    STK_BOOL_OPTION(shard_state, contiguous, false,
+                    "one stretch in place of every n-th sample, so that ranks read different chunks; put it before shuffle then"),
     STK_OPTION_END,
 };
 
@@ -84,7 +108,7 @@ const stk_op stk__op_shard = {
     .name = "shard",
     .group = "order",
     .since = "0.1",
-    .summary = "Keep every n-th sample, so that ranks share the work; put it after shuffle.",
+    .summary = "Keep every n-th sample, or one stretch, so that ranks share the work; put it after shuffle.",
     .example = "range(100) | shuffle(seed=1) | shard(count=4, index=0) | batch(5)",
     .options = shard_options,
     .state_size = sizeof(shard_state),

@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/example.h"
+#include "formats/schema.h"
 #include "formats/tfrecord.h"
 #include "kernels/convert.h"
 #include "ops/sink_names.h"
@@ -22,6 +24,10 @@ typedef struct {
     column *columns;
     int column_count;
     bool raw; /* the samples are records already */
+    bool schema;
+    stk__schema fields; /* what goes into the schema */
+    char *schema_path;  /* NULL: none is written */
+    stk__new_file schema_file;
     int out;
     stk__tfrecord_writer **writers;
     int64_t rows;
@@ -32,6 +38,30 @@ typedef struct {
     stk__text text;
     stk__text numbers; /* a converted column */
 } write_worker;
+
+/* What the records cannot tell: of the fields as they are here, and what the source said of them. */
+static stk_status describe_fields(const stk_plan *plan, const stk_host *host, write_state *s, stk_error *err)
+{
+    const stk__schema *origin = host->plan_description(plan);
+    for (int i = 0; i < s->column_count; i++) {
+        stk_field field;
+        host->plan_field(plan, i, &field);
+        STK_TRY(stk__schema_add(&s->fields, field.name, field.dtype, field.ndim, field.shape, origin, err));
+    }
+    if (origin)
+        STK_TRY(stk__schema_set_attributes(&s->fields, origin->attributes, origin->attribute_count, err));
+    stk__text path = STK__TEXT_INIT, text = STK__TEXT_INIT;
+    stk__schema_path(&path, s->path);
+    s->schema_path = path.failed ? NULL : path.data;
+    if (!s->schema_path) {
+        stk__text_clear(&path);
+        return stk__nomem(strlen(s->path), err);
+    }
+    /* Tried out now, since a schema that cannot be written would be noticed only after all the work. */
+    const stk_status status = stk__schema_print(&s->fields, &text, err);
+    stk__text_clear(&text);
+    return status;
+}
 
 static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
@@ -53,6 +83,8 @@ static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state
     }
     if (s->raw)
         return STK_OK;
+    if (s->schema)
+        STK_TRY(describe_fields(plan, host, s, err));
     for (int i = count - 1; i >= 0; i--) {
         const column *c = &s->columns[i];
         STK_TRY(host->plan_remove(plan, c->name, err));
@@ -83,7 +115,8 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         stk__shard_path(&path, s->path, i, s->shards);
         stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
         if (status == STK_OK)
-            status = stk__tfrecord_writer_open(path.data, (stk__compression)s->compression, (int)s->level, &s->writers[i], err);
+            status = stk__tfrecord_writer_open(path.data, (stk__compression)s->compression, (int)s->level,
+                                               &s->writers[i], err);
         stk__text_clear(&path);
         STK_TRY(status);
     }
@@ -96,6 +129,9 @@ static void write_close(void *state)
     for (int64_t i = 0; s->writers && i < s->shards; i++)
         if (s->writers[i])
             stk__tfrecord_writer_abort(s->writers[i]);
+    stk__new_file_abort(&s->schema_file);
+    stk__schema_clear(&s->fields);
+    stk__free(s->schema_path);
     stk__free(s->writers);
     stk__free(s->columns);
 }
@@ -115,6 +151,13 @@ static void write_worker_close(const stk_call *call)
     stk__free(w);
 }
 
+/* By bits, so that even NaNs come back as they are. */
+static void widen_halves(float *out, const uint16_t *in, stk_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = dtype == STK_FLOAT16 ? stk__half_to_float(in[i]) : stk__bfloat_to_float(in[i]);
+}
+
 /* The values in one of the two number types that records hold. */
 static const void *as_type(write_worker *w, const column *c, const stk_value *value, stk_dtype to)
 {
@@ -124,19 +167,27 @@ static const void *as_type(write_worker *w, const column *c, const stk_value *va
     const size_t bytes = (size_t)value->elements * stk_dtype_size(to);
     if (!stk__grow((void **)&w->numbers.data, &w->numbers.capacity, bytes + 1, 1))
         return NULL;
-    stk__convert(w->numbers.data, to, value->data, c->dtype, (size_t)value->elements);
+    if (c->dtype == STK_FLOAT16 || c->dtype == STK_BFLOAT16)
+        widen_halves((float *)(void *)w->numbers.data, value->data, c->dtype, value->elements);
+    else
+        stk__convert(w->numbers.data, to, value->data, c->dtype, (size_t)value->elements);
     return w->numbers.data;
 }
 
 static bool is_real(stk_dtype dtype)
 {
-    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
+    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32;
 }
 
 static stk_status encode(write_worker *w, const column *c, const stk_value *value, stk_error *err)
 {
     if (c->dtype == STK_BYTES) {
         stk__example_add_bytes(&w->writer, c->name, value->data, value->elements);
+        return STK_OK;
+    }
+    /* Neither float32 nor int64 holds all values of these. */
+    if (c->dtype == STK_FLOAT64 || c->dtype == STK_UINT64) {
+        stk__example_add_raw(&w->writer, c->name, c->dtype, value->data, value->elements);
         return STK_OK;
     }
     const void *data = as_type(w, c, value, is_real(c->dtype) ? STK_FLOAT32 : STK_INT64);
@@ -175,8 +226,24 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
     write_state *s = call->state;
     const stk_bytes *records = batch->columns[0].data;
     for (int64_t i = 0; i < batch->rows; i++, s->rows++)
-        STK_TRY(stk__tfrecord_writer_add(s->writers[s->rows % s->shards], records[i].data, (size_t)records[i].size, err));
+        STK_TRY(
+            stk__tfrecord_writer_add(s->writers[s->rows % s->shards], records[i].data, (size_t)records[i].size, err));
     return STK_OK;
+}
+
+static stk_status prepare_schema(write_state *s, stk_error *err)
+{
+    stk__text text = STK__TEXT_INIT;
+    s->fields.rows = s->rows;
+    stk_status status = stk__schema_print(&s->fields, &text, err);
+    if (status == STK_OK)
+        status = stk__new_file_open(&s->schema_file, s->schema_path, err);
+    if (status == STK_OK)
+        status = stk__new_file_write(&s->schema_file, text.data, text.length, err);
+    if (status == STK_OK)
+        status = stk__new_file_sync(&s->schema_file, err);
+    stk__text_clear(&text);
+    return status;
 }
 
 static stk_status write_finish(const stk_call *call, stk_error *err)
@@ -185,21 +252,27 @@ static stk_status write_finish(const stk_call *call, stk_error *err)
     /* All data is on the disk before the first file appears: a full disk leaves none of them. */
     for (int64_t i = 0; i < s->shards; i++)
         STK_TRY(stk__tfrecord_writer_end(s->writers[i], err));
+    if (s->schema_path)
+        STK_TRY(prepare_schema(s, err));
     for (int64_t i = 0; i < s->shards; i++) {
         stk__tfrecord_writer *w = s->writers[i];
         s->writers[i] = NULL;
         STK_TRY(stk__tfrecord_writer_commit(w, err));
     }
-    return STK_OK;
+    return s->schema_path ? stk__new_file_commit(&s->schema_file, err) : STK_OK;
 }
 
 static const char *const compression_choices[] = {"none", "gzip", "zlib", NULL};
 
 static const stk_option write_options[] = {
-    STK_STRING_REQUIRED(write_state, path, "where to; %05d stands for the number of the shard, a second one for how many"),
+    STK_STRING_REQUIRED(write_state, path,
+                        "where to; %05d stands for the number of the shard, a second one for how many"),
     STK_INT(write_state, shards, 1, 1, 65536, "files; sample i goes into file i modulo shards"),
     STK_ENUM(write_state, compression, STK__PLAIN, compression_choices, "of the files"),
     STK_INT(write_state, level, 6, 1, 9, "of the compression: 1 fast, 9 small"),
+    STK_BOOL_OPTION(
+        write_state, schema, true,
+        "write NAME.schema.json beside the files, which parse and write_hdf5 can read; records as they are have none"),
     STK_OPTION_END,
 };
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "formats/schema.h"
 #include "formats/tfrecord.h"
 
 #include "base/banned.h"
@@ -211,12 +212,32 @@ static stk_status read_only(stk__record_source *s, const char *path, stk_error *
     return status;
 }
 
+/* What the pattern matches; schemas that lie beside records count only when the user names them. */
+static stk_status expand(stk__record_source *s, const char *pattern, stk_error *err)
+{
+    const size_t first = s->paths.count;
+    STK_TRY(stk__paths_glob(&s->paths, pattern, err));
+    if (s->framing != STK__FRAMING_TFRECORD)
+        return STK_OK;
+    size_t kept = first;
+    for (size_t i = first; i < s->paths.count; i++) {
+        if (stk__schema_is_path(s->paths.items[i]) && strcmp(s->paths.items[i], pattern) != 0)
+            stk__free(s->paths.items[i]);
+        else
+            s->paths.items[kept++] = s->paths.items[i];
+    }
+    s->paths.count = kept;
+    if (kept > first)
+        return STK_OK;
+    return stk_error_set(err, STK_IO, "no file matches '%s' but schemas of other files", pattern);
+}
+
 stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
                             stk_error *err)
 {
     s->cycle = s->block = 1;
     for (size_t i = 0; i < patterns->count; i++)
-        STK_TRY(stk__paths_glob(&s->paths, patterns->items[i], err));
+        STK_TRY(expand(s, patterns->items[i], err));
     bool compressed;
     STK_TRY(look_at_files(s, &compressed, err));
     if (s->paths.count == 0 && s->lost_count > 0) {

@@ -273,6 +273,9 @@ const char *const harness_pipelines[] = {
     "webdataset(\"$D/u.tar.gz\") | drop(key, label) | batch(4)",
     "image_folder(\"$D/folder\") | interleave(cycle=3) | shuffle(seed=2) | batch(6) | repeat(2)",
     "image_folder(\"$D/folder\") | shard(count=2, index=1) | drop(image) | batch(4)",
+    "hdf5(\"$D/data.h5\") | batch(4)",
+    "hdf5(\"$D/data.h5\") | shard(count=2, index=1, contiguous=true) | shuffle(seed=3, window=2) | batch(3) | repeat(3)",
+    "hdf5(\"$D/data.h5\", value=\"/value\", many=\"/many\") | shuffle(seed=1) | filter(\"value % 4 != 1\") | batch(3) | repeat(2)",
     PICTURE_FILE " | shuffle(seed=3) | decode_image(image) | pad(image, 2, mode=reflect) | random_crop(image, 10, 10) | "
     "random_flip(image) | random_rotate(image) | normalize(image, mean=20, std=9) | cutout(image, 3) | one_hot(label, 10) | "
     "batch(4) | mixup(image, label) | repeat(3)",
@@ -321,6 +324,16 @@ static bool ends_in_sink(const char *text)
     return false;
 }
 
+/* Of what write_data made. It starts a program, so it is made only where it is asked for. */
+static void write_hdf5_file(void)
+{
+    seen s;
+    run_all("tfrecord(\"$D/a-*.tfrecord\") | parse(value=int64, pair=float32[2], name=bytes, many=int64[]) | "
+            "write_hdf5(\"$D/data.h5\", chunk=4, gzip=1)",
+            NULL, &s);
+    seen_clear(&s);
+}
+
 stk_status try_open(const char *text, const stk_config *config, stk_pipeline **out, stk_error *err)
 {
     const stk_config fallback = harness_config();
@@ -334,6 +347,8 @@ stk_status try_open(const char *text, const stk_config *config, stk_pipeline **o
             stk__text_putc(&t, *p);
     }
     assert_false(t.failed);
+    if (strncmp(text, "hdf5(\"$D/data.h5\"", 17) == 0 && !file_exists("data.h5"))
+        write_hdf5_file();
     return stk_pipeline_open(full, config ? config : &fallback, out, err);
 }
 

@@ -1,8 +1,9 @@
-/* parse: types and shapes, defaults, other names, sequences, what is not needed, bad records, bad specifications. */
+/* parse: types and shapes, defaults, other names, sequences, schemas, bad records, bad specifications. */
 #include "harness.h"
 
 #include "base/mem.h"
 #include "base/wire.h"
+#include "formats/example.h"
 #include "formats/tfrecord.h"
 
 #define A "tfrecord(\"$D/a-0*\") | "
@@ -124,6 +125,64 @@ static void parse_reads_sequences(void **state)
     assert_fails("tfrecord(\"$D/seq\") | parse(s=int64(sequence=true))", NULL, STK_CORRUPT, "");
 }
 
+/* One record with numbers in lists and as raw bytes. */
+static void write_numbers(const char *name)
+{
+    static const int64_t ints[] = {0, 1, 127, 255}, wide[] = {-1, 65535, INT64_C(1) << 40}, bits[] = {1, 0};
+    static const float floats[] = {0.5f, -65504, 1e30f};
+    static const uint64_t unsigned_values[] = {UINT64_MAX, 7};
+    static const double doubles[] = {0.1, -1e300};
+    static const uint8_t raw[] = {1, 0, 255, 128, 7, 9};
+    const stk_bytes two[] = {{raw, 2}, {raw, 2}};
+    stk__example_writer w = {0};
+    stk__text record = STK__TEXT_INIT;
+    stk__tfrecord_writer *file;
+    stk__example_begin(&w);
+    stk__example_add_ints(&w, "ints", ints, 4);
+    stk__example_add_ints(&w, "wide", wide, 3);
+    stk__example_add_ints(&w, "bits", bits, 2);
+    stk__example_add_floats(&w, "floats", floats, 3);
+    stk__example_add_floats(&w, "small", floats, 2);
+    stk__example_add_bytes(&w, "raw", &(stk_bytes){raw, sizeof raw}, 1);
+    stk__example_add_bytes(&w, "rawbits", &(stk_bytes){raw, 2}, 1);
+    stk__example_add_bytes(&w, "two", two, 2);
+    stk__example_add_bytes(&w, "empty", two, 0);
+    stk__example_add_raw(&w, "unsigned", STK_UINT64, unsigned_values, 2);
+    stk__example_add_raw(&w, "double", STK_FLOAT64, doubles, 2);
+    assert_int_equal(stk__example_end(&w, &record, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_open(in_dir(name), STK__PLAIN, 6, &file, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_add(file, record.data, record.length, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_commit(file, NULL), STK_OK);
+    stk__example_writer_clear(&w);
+    stk__text_clear(&record);
+}
+
+#define N "tfrecord(\"$D/numbers-0.tfrecord\") | "
+
+static void parse_narrows_numbers_of_lists(void **state)
+{
+    write_numbers("numbers-0.tfrecord");
+    assert_prints(N "parse(ints=uint8[2, 2], b=bool[2](from=\"bits\"), i=int16[4](from=\"ints\"))",
+                  "{\"ints\":[[0, 1], [127, 255]], \"b\":[true, false], \"i\":[0, 1, 127, 255]}\n");
+    assert_prints(N "parse(ints=uint64[4], i=uint32[](from=\"ints\"), small=float16[2], f=float64[3](from=\"floats\"))",
+                  "{\"ints\":[0, 1, 127, 255], \"i\":[0, 1, 127, 255], \"small\":[0.5, -65504], "
+                  "\"f\":[0.5, -65504, 1.0000000150474662e+30]}\n");
+    assert_prints(N "parse(small=bfloat16[])", "{\"small\":[0.5, -65536]}\n"); /* rounded, but in range */
+}
+
+static void parse_takes_raw_bytes(void **state)
+{
+    write_numbers("numbers-0.tfrecord");
+    assert_prints(N
+                  "parse(raw=uint8[2, 3], a=int8[](from=\"raw\"), b=uint16[3](from=\"raw\"), c=int16[3](from=\"raw\"))",
+                  "{\"raw\":[[1, 0, 255], [128, 7, 9]], \"a\":[1, 0, -1, -128, 7, 9], \"b\":[1, 33023, 2311], "
+                  "\"c\":[1, -32513, 2311]}\n");
+    assert_prints(N "parse(unsigned=uint64[2], double=float64[2], i=int64[](from=\"unsigned\"))",
+                  "{\"unsigned\":[18446744073709551615, 7], \"double\":[0.1, -1e+300], \"i\":[-1, 7]}\n");
+    assert_prints(N "parse(rawbits=bool[2], empty=float64[], e=float32[0](from=\"empty\"))",
+                  "{\"rawbits\":[true, false], \"empty\":[], \"e\":[]}\n");
+}
+
 static void assert_bad(const char *text, const char *field, int64_t record, const char *part)
 {
     seen s;
@@ -145,6 +204,71 @@ static void parse_names_record_and_feature_of_what_is_wrong(void **state)
     assert_bad(A "skip(2) | parse(x=float32[2](from=\"half\"))", "half", 2, "");
     assert_bad(A "parse(half=int64)", "half", 0, "");
     assert_bad(A "skip(1) | parse(many=int64[, 2])", "many", 1, "has 1 values, wanted a multiple of 2");
+}
+
+static void parse_names_the_number_that_does_not_fit(void **state)
+{
+    write_numbers("numbers-0.tfrecord");
+    assert_bad(N "parse(ints=int8[4])", "ints", 0, "has 255 as value 3, which does not fit int8");
+    assert_bad(N "parse(ints=bool[4])", "ints", 0, "has 127 as value 2, which does not fit bool");
+    assert_bad(N "parse(wide=uint16[3])", "wide", 0, "has -1 as value 0, which does not fit uint16");
+    assert_bad(N "parse(wide=int32[3])", "wide", 0, "has 1099511627776 as value 2, which does not fit int32");
+    assert_bad(N "parse(wide=uint64[3])", "wide", 0, "has -1 as value 0, which does not fit uint64");
+    assert_bad(N "parse(floats=float16[3])", "floats", 0, "has 1e+30 as value 2, which does not fit float16");
+    assert_bad(N "parse(raw=bool[6])", "raw", 0, "has 255 as value 2, which does not fit bool");
+    assert_bad(N "parse(ints=uint8[3])", "ints", 0, "has 4 values, wanted 3");
+    assert_bad(N "parse(ints=uint8[5])", "ints", 0, "has 4 values, wanted 5");
+    assert_bad(N "parse(ints=float16[4])", "ints", 0, "is int64, wanted float or raw bytes to make float16");
+    assert_bad(N "parse(small=uint8[2])", "small", 0, "is float, wanted int64 or raw bytes to make uint8");
+    assert_bad(N "parse(none=uint8)", "none", 0, "is missing, wanted 1 value");
+    assert_bad(N "parse(raw=float64[1])", "raw", 0, "has a value of 6 bytes, wanted 1 raw float64 values of 8");
+    assert_bad(N "parse(raw=uint8[5])", "raw", 0, "has a value of 6 bytes, wanted 5 raw uint8 values of 1");
+    assert_bad(N "parse(raw=float32[])", "raw", 0, "has a value of 6 bytes, wanted raw float32 values of 4");
+    assert_bad(N "parse(two=uint8[4])", "two", 0, "has 2 bytes values, wanted one of raw uint8 values");
+    assert_bad(N "parse(empty=uint8[4])", "empty", 0, "has a value of 0 bytes");
+    assert_bad(N "parse(raw=bytes[2])", "raw", 0, "has 1 value, wanted 2");
+    assert_bad(N "parse(ints=bytes)", "ints", 0, "is int64, wanted bytes");
+}
+
+static void parse_fills_in_defaults_of_every_type(void **state)
+{
+    write_numbers("numbers-0.tfrecord");
+    assert_prints(N "parse(a=uint8(default=255), b=bool[2](default=[true, 0]), c=float16(default=0.5), "
+                    "d=float64(default=0.1), e=uint64(default=7), f=int8[2](default=-128))",
+                  "{\"a\":255, \"b\":[true, false], \"c\":0.5, \"d\":0.1, \"e\":7, \"f\":[-128, -128]}\n");
+}
+
+static void parse_takes_fields_from_a_schema(void **state)
+{
+    static const char schema[] = "{\"stoker_schema\": 1, \"fields\": [{\"name\": \"ints\", \"dtype\": \"uint8\", "
+                                 "\"shape\": [2, 2]}, {\"name\": \"small\", \"dtype\": \"float16\", \"shape\": [-1]}]}";
+    write_numbers("numbers-0.tfrecord");
+    write_file("s.schema.json", schema, strlen(schema));
+    assert_prints(N "parse(schema=\"$D/s.schema.json\")", "{\"ints\":[[0, 1], [127, 255]], \"small\":[0.5, -65504]}\n");
+    /* What is written in the pipeline counts more. */
+    assert_prints(N "parse(unsigned=uint64[2], ints=int64[4], schema=\"$D/s.schema.json\")",
+                  "{\"ints\":[0, 1, 127, 255], \"small\":[0.5, -65504], \"unsigned\":[18446744073709551615, 7]}\n");
+    assert_prints(N "parse(schema=\"$D/s.schema.json\") | select(ints)", "{\"ints\":[[0, 1], [127, 255]]}\n");
+}
+
+static void parse_refuses_bad_schemas(void **state)
+{
+    static const char images[] = "{\"stoker_schema\": 1, \"fields\": [{\"name\": \"image\", \"dtype\": \"uint8\", "
+                                 "\"shape\": [-1, -1, 3]}]}";
+    static const char none[] = "{\"stoker_schema\": 1, \"fields\": []}";
+    static const char prefix[] = "text(\"x\") | rename(record=text) |\n";
+    char text[256];
+    write_file("images.schema.json", images, strlen(images));
+    write_file("none.schema.json", none, strlen(none));
+    write_file("bad.schema.json", "{", 1);
+    snprintf(text, sizeof text, "%sparse(schema=\"$D/images.schema.json\")", prefix);
+    assert_refused(text, NULL, STK_INVALID, "field 'image' of the schema has a shape that records cannot tell", 2, 1);
+    snprintf(text, sizeof text, "%sparse(schema=\"$D/none.schema.json\")", prefix);
+    assert_refused(text, NULL, STK_INVALID, "fields is missing", 2, 1);
+    snprintf(text, sizeof text, "%sparse(schema=\"$D/bad.schema.json\")", prefix);
+    assert_refused(text, NULL, STK_CORRUPT, "no schema: line 1", 2, 1);
+    snprintf(text, sizeof text, "%sparse(schema=\"$D/missing.schema.json\")", prefix);
+    assert_refused(text, NULL, STK_IO, "cannot open", 2, 1);
 }
 
 static void parse_follows_the_policy_of_errors(void **state)
@@ -177,7 +301,12 @@ static void parse_refuses_bad_specifications(void **state)
         int column;
     } cases[] = {
         {"parse()", "fields is missing", 1},
-        {"parse(x=int8)", "must be float32, int64 or bytes", 9},
+        {"parse(x=int7)", "must be of a type such as float32", 9},
+        {"parse(x=uint8(default=256))", "given a default of its own type", 9},
+        {"parse(x=uint8(default=true))", "given a default of its own type", 9},
+        {"parse(x=bool(default=2))", "given a default of its own type", 9},
+        {"parse(x=uint64(default=-1))", "given a default of its own type", 9},
+        {"parse(x=bytes(default=1))", "given a default of its own type", 9},
         {"parse(x=3)", "must be a type such as float32[8]", 9},
         {"parse(x=int64[2, ])", "first dimension alone is open", 9},
         {"parse(x=int64[1, 1, 1, 1, 1, 1])", "of at most 5 dimensions", 9},
@@ -205,6 +334,12 @@ int main(void)
         OP_TEST(parse_fills_in_defaults),
         OP_TEST(parse_from_a_field_of_another_name),
         OP_TEST(parse_reads_sequences),
+        OP_TEST(parse_narrows_numbers_of_lists),
+        OP_TEST(parse_takes_raw_bytes),
+        OP_TEST(parse_names_the_number_that_does_not_fit),
+        OP_TEST(parse_fills_in_defaults_of_every_type),
+        OP_TEST(parse_takes_fields_from_a_schema),
+        OP_TEST(parse_refuses_bad_schemas),
         OP_TEST(parse_names_record_and_feature_of_what_is_wrong),
         OP_TEST(parse_follows_the_policy_of_errors),
         OP_TEST(parse_refuses_bad_specifications),

@@ -141,9 +141,10 @@ static void plugin_that_is_none_is_refused(void **state)
 /* The examples' files stand in the test's directory. */
 static void example_text(const stk_op *op, stk__text *out)
 {
-    static const char *const names[] = {"\"d/*.tfrecord\"", "\"words.txt\"", "\"out/", "\"d/*.tar\"", "\"d/pictures\"", "\"d/photos\""};
+    static const char *const names[] = {"\"d/*.tfrecord\"", "\"words.txt\"", "\"out/", "\"d/*.tar\"", "\"d/pictures\"", "\"d/photos\"",
+                                        "\"d/train.h5\""};
     static const char *const files[] = {"\"$D/d.tfrecord\"", "\"$D/words.txt\"", "\"$D/out/", "\"$D/d.tar\"",
-                                        "\"$D/pictures\"", "\"$D/photos\""};
+                                        "\"$D/pictures\"", "\"$D/photos\"", "\"$D/train.h5\""};
     stk__text_reset(out);
     for (const char *p = op->example; *p;) {
         size_t i = 0;
@@ -173,6 +174,10 @@ static void write_example_files(void)
         "tfrecord(\"$D/raw\") | parse(x=float32[8](default=1.5), y=int64(from=\"value\"), tags=bytes[](from=\"words\")) | "
         "write_tfrecord(\"$D/d.tfrecord\")",
         NULL, &s);
+    seen_clear(&s);
+    run_all("tfrecord(\"$D/d.tfrecord\") | parse(features=float32[8](from=\"x\"), labels=int64(from=\"y\")) | "
+            "write_hdf5(\"$D/train.h5\", chunk=16, gzip=4)",
+            NULL, &s);
     seen_clear(&s);
 }
 

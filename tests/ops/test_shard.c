@@ -24,6 +24,23 @@ static void shard_of_uneven_parts_keeps_pads_or_drops(void **state)
     assert_prints("range(0) | shard(count=5, index=0, uneven=pad)", "");
 }
 
+static void contiguous_shard_is_one_stretch(void **state)
+{
+    ASSERT_VALUES("range(7) | shard(count=3, index=0, contiguous=true)", 0, 1, 2);
+    ASSERT_VALUES("range(7) | shard(count=3, index=1, contiguous=true)", 3, 4);
+    ASSERT_VALUES("range(7) | shard(count=3, index=2, contiguous=true)", 5, 6);
+    ASSERT_VALUES("range(7) | shard(count=3, index=2, uneven=pad, contiguous=true)", 6, 0, 1);
+    ASSERT_VALUES("range(7) | shard(count=3, index=1, uneven=drop, contiguous=true)", 2, 3);
+    ASSERT_VALUES("range(8) | batch(2) | shard(count=2, index=1, contiguous=true)", 4, 5, 6, 7);
+}
+
+static void contiguous_shard_needs_a_count(void **state)
+{
+    assert_refused("range(7) | repeat | shard(count=3, index=1, contiguous=true)", NULL, STK_UNSUPPORTED, "one stretch", 1, 21);
+    assert_refused("range(7) | filter(\"value > 1\") | batch(2) | shard(count=3, index=1, contiguous=true)", NULL,
+                   STK_UNSUPPORTED, "one stretch", 1, 45);
+}
+
 static void shard_takes_the_rank_from_the_configuration(void **state)
 {
     stk_config config = harness_config();
@@ -100,6 +117,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         OP_TEST(shard_keeps_every_nth_sample),
         OP_TEST(shard_of_uneven_parts_keeps_pads_or_drops),
+        OP_TEST(contiguous_shard_is_one_stretch),
+        OP_TEST(contiguous_shard_needs_a_count),
         OP_TEST(shard_takes_the_rank_from_the_configuration),
         OP_TEST(shards_together_are_all_samples_of_a_shuffle),
         OP_TEST(shard_after_batch_counts_batches),

@@ -3,6 +3,11 @@
 
 #include <dirent.h>
 
+#include "base/file.h"
+#include "base/mem.h"
+#include "formats/example.h"
+#include "formats/tfrecord.h"
+
 static void write_reads_back(void **state)
 {
     static const char fields[] =
@@ -51,11 +56,11 @@ static void write_deals_samples_to_shards(void **state)
     ASSERT_VALUES("tfrecord(\"$D/deep/er/part-*\") | interleave | parse(value=int64)", 0, 1, 2, 3, 4, 5, 6);
 }
 
-/* Records hold int64 and float32 alone: other numbers become the wider of the two. */
+/* Records hold int64 and float32 alone: other numbers become the wider of the two, where it holds them. */
 static void write_turns_numbers_into_what_records_hold(void **state)
 {
-    static const char *const types[] = {"bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64"};
-    static const char *const reals[] = {"float16", "bfloat16", "float64"};
+    static const char *const types[] = {"bool", "uint8", "int8", "uint16", "int16", "uint32", "int32"};
+    static const char *const reals[] = {"float16", "bfloat16"};
     char text[160];
     seen s;
     for (size_t i = 0; i < STK_COUNT(types); i++) {
@@ -70,6 +75,130 @@ static void write_turns_numbers_into_what_records_hold(void **state)
         seen_clear(&s);
         assert_prints("tfrecord(\"$D/out\") | parse(value=float32)", "{\"value\":0}\n{\"value\":1}\n");
     }
+}
+
+/* Neither int64 nor float32 holds all of these, so they are raw bytes. */
+static void write_of_wide_numbers_loses_nothing(void **state)
+{
+    static const char in[] = "parse(a=float64[2], b=uint64, none=float64[], image=uint8[2, 3])";
+    static const double doubles[] = {0.1, 1e-300};
+    static const uint64_t most = UINT64_MAX;
+    stk__example_writer w = {0};
+    stk__text record = STK__TEXT_INIT;
+    char text[400];
+    seen s;
+    stk__example_begin(&w);
+    stk__example_add_raw(&w, "a", STK_FLOAT64, doubles, 2);
+    stk__example_add_raw(&w, "b", STK_UINT64, &most, 1);
+    stk__example_add_bytes(&w, "image", &(stk_bytes){(const uint8_t *)"\0\1\2\3\4\5", 6}, 1);
+    assert_int_equal(stk__example_end(&w, &record, NULL), STK_OK);
+    stk__tfrecord_writer *file;
+    assert_int_equal(stk__tfrecord_writer_open(in_dir("in"), STK__PLAIN, 6, &file, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_add(file, record.data, record.length, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_commit(file, NULL), STK_OK);
+    snprintf(text, sizeof text, "tfrecord(\"$D/in\") | %s | write_tfrecord(\"$D/out\")", in);
+    run_all(text, NULL, &s);
+    seen_clear(&s);
+    assert_prints("tfrecord(\"$D/out\") | parse(schema=\"$D/out.schema.json\")",
+                  "{\"a\":[0.1, 1e-300], \"b\":18446744073709551615, \"none\":[], \"image\":[[0, 1, 2], [3, 4, 5]]}\n");
+    stk__example_writer_clear(&w);
+    stk__text_clear(&record);
+}
+
+/* Every type comes back as it was, without being told. */
+static void write_leaves_a_schema_that_parse_reads(void **state)
+{
+    static const char *const types[] = {"bool",   "uint8", "int8",    "uint16",   "int16",   "uint32", "int32",
+                                        "uint64", "int64", "float16", "bfloat16", "float32", "float64"};
+    char text[200];
+    seen s, wanted;
+    for (size_t i = 0; i < STK_COUNT(types); i++) {
+        snprintf(text, sizeof text, "range(5) | cast(value=%s) | write_tfrecord(\"$D/part-%%d\", shards=2)", types[i]);
+        run_all(text, NULL, &s);
+        seen_clear(&s);
+        snprintf(text, sizeof text, "range(5) | cast(value=%s) | batch(2)", types[i]);
+        run_all(text, NULL, &wanted);
+        run_all("tfrecord(\"$D/part-*\") | interleave | parse(schema=\"$D/part.schema.json\") | batch(2)", NULL, &s);
+        assert_seen_equal(&wanted, 0, &s, types[i]); /* digests cover the dtype */
+        seen_clear(&wanted);
+        seen_clear(&s);
+    }
+}
+
+static void assert_text_of(const char *name, const char *wanted)
+{
+    char *text;
+    size_t size;
+    assert_int_equal(stk__read_file(in_dir(name), 1 << 20, &text, &size, NULL), STK_OK);
+    assert_string_equal(text, wanted);
+    stk__free(text);
+}
+
+static void write_tells_rows_types_and_shapes(void **state)
+{
+    seen s;
+    write_data();
+    run_all(
+        "tfrecord(\"$D/a-0*\") | parse(pair=float32[2], many=int64[], name=bytes) | write_tfrecord(\"$D/deep/x.rec\")",
+        NULL, &s);
+    seen_clear(&s);
+    assert_text_of("deep/x.schema.json", "{\"stoker_schema\": 1,\n \"rows\": 7,\n \"fields\": [\n"
+                                         "  {\"name\": \"pair\", \"dtype\": \"float32\", \"shape\": [2]},\n"
+                                         "  {\"name\": \"many\", \"dtype\": \"int64\", \"shape\": [-1]},\n"
+                                         "  {\"name\": \"name\", \"dtype\": \"bytes\", \"shape\": []}],\n"
+                                         " \"attributes\": []}\n");
+}
+
+/* What one schema knows of its fields goes into the next, as far as they stay what they are. */
+static void write_passes_on_what_a_schema_knows(void **state)
+{
+    static const char schema[] =
+        "{\"stoker_schema\": 1, \"rows\": 3, \"fields\": ["
+        "{\"name\": \"value\", \"dtype\": \"int64\", \"shape\": [], \"dataset\": \"/g/v\", \"fill\": -1, \"big_endian\": true,"
+        " \"attributes\": [{\"name\": \"unit\", \"dtype\": \"string\", \"shape\": [], \"values\": [\"m\"]}]},"
+        "{\"name\": \"half\", \"dtype\": \"float32\", \"shape\": [], \"fill\": 0.5, \"dataset\": \"/h\"}],"
+        "\"attributes\": [{\"name\": \"made\", \"dtype\": \"int16\", \"shape\": [2], \"values\": [1, 2]}]}";
+    seen s;
+    write_data();
+    write_file("s.schema.json", schema, strlen(schema));
+    run_all(
+        "tfrecord(\"$D/a-0*\") | parse(schema=\"$D/s.schema.json\") | cast(half=float64) | write_tfrecord(\"$D/x\")",
+        NULL, &s);
+    seen_clear(&s);
+    assert_text_of(
+        "x.schema.json",
+        "{\"stoker_schema\": 1,\n \"rows\": 7,\n \"fields\": [\n"
+        "  {\"name\": \"value\", \"dtype\": \"int64\", \"shape\": [], \"dataset\": \"/g/v\", \"big_endian\": true, "
+        "\"fill\": -1,\n   \"attributes\": [\n"
+        "    {\"name\": \"unit\", \"dtype\": \"string\", \"shape\": [], \"values\": [\"m\"]}]},\n"
+        "  {\"name\": \"half\", \"dtype\": \"float64\", \"shape\": [], \"dataset\": \"/h\"}],\n"
+        " \"attributes\": [\n"
+        "  {\"name\": \"made\", \"dtype\": \"int16\", \"shape\": [2], \"values\": [1, 2]}]}\n");
+}
+
+static void write_makes_no_schema_when_told_or_for_raw_records(void **state)
+{
+    seen s;
+    run_all("range(3) | write_tfrecord(\"$D/out-%d\", schema=false)", NULL, &s);
+    seen_clear(&s);
+    assert_true(file_exists("out-0"));
+    assert_false(file_exists("out.schema.json"));
+    run_all("tfrecord(\"$D/out-0\") | write_tfrecord(\"$D/copy\")", NULL, &s);
+    seen_clear(&s);
+    assert_true(file_exists("copy"));
+    assert_false(file_exists("copy.schema.json"));
+}
+
+/* A pattern takes the records and leaves the schema. */
+static void tfrecord_pattern_leaves_schemas_out(void **state)
+{
+    seen s;
+    run_all("range(4) | write_tfrecord(\"$D/d/part-%d\", shards=2)", NULL, &s);
+    seen_clear(&s);
+    assert_true(file_exists("d/part.schema.json"));
+    ASSERT_VALUES("tfrecord(\"$D/d/*\") | interleave | parse(value=int64)", 0, 1, 2, 3);
+    assert_fails("tfrecord(\"$D/d/*.json\")", NULL, STK_IO, "no file matches");
+    assert_fails("tfrecord(\"$D/d/part.schema.json\")", NULL, STK_CORRUPT, "");
 }
 
 static int files_here(void)
@@ -111,6 +240,7 @@ static void write_of_no_samples_makes_an_empty_file(void **state)
     run_all("range(0) | write_tfrecord(\"$D/out\")", NULL, &s);
     seen_clear(&s);
     assert_true(file_exists("out"));
+    assert_true(file_exists("out.schema.json"));
     assert_prints("tfrecord(\"$D/out\")", "");
 }
 
@@ -137,6 +267,12 @@ int main(void)
         OP_TEST(write_of_raw_records_copies_them),
         OP_TEST(write_deals_samples_to_shards),
         OP_TEST(write_turns_numbers_into_what_records_hold),
+        OP_TEST(write_of_wide_numbers_loses_nothing),
+        OP_TEST(write_leaves_a_schema_that_parse_reads),
+        OP_TEST(write_tells_rows_types_and_shapes),
+        OP_TEST(write_passes_on_what_a_schema_knows),
+        OP_TEST(write_makes_no_schema_when_told_or_for_raw_records),
+        OP_TEST(tfrecord_pattern_leaves_schemas_out),
         OP_TEST(write_leaves_nothing_without_finish),
         OP_TEST(write_leaves_nothing_after_an_error),
         OP_TEST(write_of_no_samples_makes_an_empty_file),

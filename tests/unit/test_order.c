@@ -10,15 +10,17 @@
 #include "engine/order.h"
 #include "engine/registry.h"
 
-/* States of take, skip and repeat are one count; of shard {count, index, uneven}; of shuffle {seed, reshuffle, buffer}. */
+/* States of take, skip and repeat are one count; the others as in their ops. */
 typedef struct shard_state {
     int64_t count, index, uneven;
+    bool contiguous;
 } shard_state;
 
 typedef struct shuffle_state {
     int64_t seed;
     bool reshuffle;
-    int64_t buffer;
+    int64_t buffer, window;
+    void *blocks;
 } shuffle_state;
 
 static const stk__order *order_of(const char *name)
