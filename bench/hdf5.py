@@ -33,6 +33,10 @@ WORKS = {
 }
 
 
+# Methods of Hdf5.
+MORE = ("formats", "index")
+
+
 class Stoker:
     def __init__(self, path, rows, order, seconds, threads=images.THREADS):
         self.path, self.rows, self.order, self.threads, self.times = path, rows, order, threads, 1
@@ -41,15 +45,29 @@ class Stoker:
         self.times = max(1, round(seconds * self.once().per_s / rows))
 
     def once(self):
-        text = f'hdf5("{self.path}", x="/x") | {self.order}repeat({self.times}) | batch(256)'
+        return self.measure(f'hdf5("{self.path}", x="/x") | {self.order}repeat({self.times}) | batch(256)')
+
+    def measure(self, text):
         before = images.resource.getrusage(images.resource.RUSAGE_CHILDREN)
         out = run.stoker(text, self.threads)
         after = images.resource.getrusage(images.resource.RUSAGE_CHILDREN)
-        stored = os.path.getsize(self.path)
+        stored = os.path.getsize(self.path) if self.path else 0
         if out["bytes_read"] < 0.9 * stored * self.times:
             raise run.Failed(f"read {out['bytes_read']} bytes in {self.times} epochs of {stored}: chunks were kept between them")
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return images.Rate(out["samples_per_s"], 1000 * cpu / out["samples"])
+
+
+class Records(Stoker):
+    """The same rows from TFRecords."""
+
+    def __init__(self, folder, rows, seconds):
+        self.folder = folder
+        super().__init__(None, rows, "", seconds)
+
+    def once(self):
+        text = f'tfrecord("{self.folder}/*") | repeat({self.times}) | parse(x=float32[64, 64]) | batch(256)'
+        return self.measure(text)
 
 
 class H5py:
@@ -120,6 +138,25 @@ class Hdf5(images.Images):
         for other, found in rates.items():
             self.figure(title, titles[other], found)
 
+    def formats(self):
+        """The same rows kept as HDF5 and as TFRecord, both read by Stoker: which to keep."""
+        folder, about = data_folder(self.quick)
+        for name in ("float32", "coarse"):
+            path, records = os.path.join(folder, name + ".h5"), os.path.join(folder, name + "-tfrecord")
+            if not os.path.isdir(records):
+                run.stoker(f'hdf5("{path}", x="/x") | write_tfrecord("{records}.part/%05d", shards=4)', images.THREADS)
+                os.rename(records + ".part", records)
+            rows = about["sets"][name]["rows"]
+            contestants = {"HDF5": Stoker(path, rows, "", self.seconds), "TFRecord": Records(records, rows, self.seconds)}
+            rates = self.by_turns(contestants)
+            sizes = os.path.getsize(path), sum(e.stat().st_size for e in os.scandir(records))
+            title = WORKS[name][0].split(",")[0]
+            self.ratio_row(f"{title}: HDF5 with shuffle + gzip 4 / plain TFRecord, both read by Stoker, 2 threads",
+                           [x.per_s / y.per_s for x, y in zip(rates["HDF5"], rates["TFRecord"])])
+            self.note(f"{title}: {sizes[0] / 1e6:,.0f} MB as HDF5, {sizes[1] / 1e6:,.0f} MB as TFRecord")
+            for kind, found in rates.items():
+                self.figure(title, f"Stoker, 2 threads, {kind}", found)
+
     def index(self):
         """The index of very many chunks: made, and taken from the cache."""
         folder, about = data_folder(self.quick)
@@ -141,11 +178,11 @@ class Hdf5(images.Images):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(WORKS)}, index; all unless told")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(WORKS)}, {', '.join(MORE)}; all unless told")
     parser.add_argument("--rounds", type=int, default=7, help="measurements of each contestant (7)")
     parser.add_argument("--quick", action="store_true", help="small files, short and 3 rounds: to see that it works")
     args = parser.parse_args()
-    unknown = [name for name in args.names if name not in WORKS and name != "index"]
+    unknown = [name for name in args.names if name not in WORKS and name not in MORE]
     if unknown or args.rounds < 1:
         parser.error(f"no work '{unknown[0]}'" if unknown else "wants 1 or more rounds")
     bench = Hdf5(min(args.rounds, 3) if args.quick else args.rounds, args.quick, False)
@@ -153,10 +190,10 @@ def main():
     before = run.load()
     print(f"{run.machine()}; load {before}", flush=True)
     try:
-        for name in args.names or [*WORKS, "index"]:
+        for name in args.names or [*WORKS, *MORE]:
             print(name, flush=True)
-            if name == "index":
-                bench.index()
+            if name in MORE:
+                getattr(bench, name)()
             else:
                 bench.compare(name)
     except run.Failed as e:

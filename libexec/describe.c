@@ -306,7 +306,8 @@ static stk_status put_layout(stk__text *t, const stk__h5_view *v, const stk__h5_
         return STK_OK;
     if (v->layout == STK__H5_LAYOUT_COMPACT)
         return put_compact(t, v, err);
-    const haddr_t address = H5Dget_offset(v->dataset);
+    /* Data that was never written has no address; 1.10.8 adds the user block to that all the same. */
+    const haddr_t address = H5Dget_storage_size(v->dataset) > 0 ? H5Dget_offset(v->dataset) : HADDR_UNDEF;
     if (address != HADDR_UNDEF)
         stk__wire_put_uint(t, STK__H5_DATASET_ADDRESS, address);
     return STK_OK;

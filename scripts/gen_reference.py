@@ -37,7 +37,7 @@ def value(option):
 
 
 def takes(option):
-    if option["choices"]:
+    if option["choices"] and option["kind"] == "enum":
         return ", ".join(f"`{choice}`" for choice in option["choices"])
     text = KINDS.get(option["kind"], option["kind"])
     low, high = option["min"], option["max"]
@@ -47,6 +47,7 @@ def takes(option):
         text += f", at least {low}"
     elif high is not None:
         text += f", at most {high}"
+    text += "".join(f" or `{choice}`" for choice in option["choices"])
     return text
 
 

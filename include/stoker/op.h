@@ -297,10 +297,11 @@ typedef struct stk_op {
     int64_t (*group_first)(const stk_call *call, int64_t group);
     void (*set_interleave)(const stk_call *call, int64_t cycle, int64_t block);
     /* Optional: samples that are cheap to read together (a compressed chunk), in order. block_first(count) is the number of samples;
-       block_bytes: what one takes in memory, about. */
+       block_bytes: what one takes in memory, about; block_room: how much there is for all of them. */
     int64_t (*block_count)(const stk_call *call);
     int64_t (*block_first)(const stk_call *call, int64_t block);
     int64_t (*block_bytes)(const stk_call *call);
+    int64_t (*block_room)(const stk_call *call);
     /* Optional: bytes that it holds for the whole run (an index, say); they count towards the budget. */
     int64_t (*memory)(const stk_call *call);
     /* Optional: a number that changes when the data does; guards checkpoints and caches. */

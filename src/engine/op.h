@@ -60,10 +60,11 @@ typedef struct stk__order {
     stk_status (*prepare)(void *state, const int64_t *firsts, int64_t groups, stk_error *err);
     void (*cycle)(const void *state, int64_t *out_cycle, int64_t *out_block); /* INTERLEAVE over a stream */
     /* SHUFFLE that wants to know which samples are read together. prepare_blocks: firsts[0..blocks] are their first positions,
-       then the count. Called once, before map. *out_note is what the plan tells people, to be freed; NULL: nothing. */
+       then the count. Called once, before map. *out_note is what the plan tells people, to be freed; NULL: nothing.
+       *out_bytes is how much memory its blocks take at a time. */
     bool (*wants_blocks)(const void *state);
     stk_status (*prepare_blocks)(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes, char **out_note,
-                                 stk_error *err);
+                                 int64_t *out_bytes, stk_error *err);
     /* SELECT by rank: filled in by the planner when the user named no rank; lets a run go on with another world. */
     void (*set_shard)(void *state, int64_t count, int64_t index);
     void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);

@@ -401,6 +401,24 @@ static stk_status find_blocks(const stk__plan *plan, int at, int64_t **out, int6
     return STK_OK;
 }
 
+/* A shuffle that mixes more than there is memory for still gives the right rows, but reads most of them again and again. */
+static void check_room(stk__plan *plan, int64_t bytes)
+{
+    const int64_t room = plan->source->op->block_room(&plan->source->call);
+    if (bytes <= room / 2)
+        return;
+    stk__text t = STK__TEXT_INIT;
+    stk__text_puts(&t, "the chunks that shuffle mixes take ");
+    stk__text_bytes(&t, (uint64_t)bytes);
+    stk__text_puts(&t, ", twice that while one window follows the other, and there is room for ");
+    stk__text_bytes(&t, (uint64_t)room);
+    stk__text_puts(&t, ": they will be decoded again and again; raise the memory budget or take a smaller window");
+    stk__plan_note(plan, "slow", "%s", t.data ? t.data : "");
+    if (plan->config.log && t.data)
+        plan->config.log(plan->config.log_arg, STK_LOG_WARNING, t.data);
+    stk__text_clear(&t);
+}
+
 static stk_status prepare_shuffle(stk__plan *plan, int at, stk_error *err)
 {
     const stk__step *step = plan->order_steps[at];
@@ -420,10 +438,12 @@ static stk_status prepare_shuffle(stk__plan *plan, int at, stk_error *err)
     int64_t *firsts = NULL, blocks = 0;
     char *note = NULL;
     STK_TRY(find_blocks(plan, at, &firsts, &blocks, err));
+    int64_t bytes = 0;
     const stk_status status =
-        order->prepare_blocks(step->state, firsts, blocks, source->block_bytes(&plan->source->call), &note, err);
+        order->prepare_blocks(step->state, firsts, blocks, source->block_bytes(&plan->source->call), &note, &bytes, err);
     if (note)
-        stk__plan_note(plan, "approximate", "%s", note);
+        stk__plan_note(plan, "as asked", "%s", note);
+    check_room(plan, bytes);
     stk__free(note);
     stk__free(firsts);
     return status;

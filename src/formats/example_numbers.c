@@ -40,8 +40,8 @@ static stk_status sole_value(const stk__feature *feature, stk_dtype dtype, stk_b
     *out = (stk_bytes){feature->list.p, 0};
     STK_TRY(stk__feature_count(feature, &count, err));
     if (count > 1)
-        return stk_error_set(err, STK_CORRUPT, "has %lld bytes values, wanted one of raw %s values", (long long)count,
-                             stk_dtype_name(dtype));
+        return stk_error_set(err, STK_CORRUPT, "is bytes, %lld values, wanted %s values, or one that holds them raw",
+                             (long long)count, stk_dtype_name(dtype));
     return count ? stk__feature_bytes(feature, out, 1, err) : STK_OK;
 }
 
@@ -51,8 +51,8 @@ static stk_status raw_numbers(const stk__feature *feature, stk_dtype dtype, uint
     stk_bytes value;
     STK_TRY(sole_value(feature, dtype, &value, err));
     if ((uint64_t)value.size % size || value.size / (int64_t)size != want)
-        return stk_error_set(err, STK_CORRUPT, "has a value of %lld bytes, wanted %lld raw %s values of %zu",
-                             (long long)value.size, (long long)want, stk_dtype_name(dtype), size);
+        return stk_error_set(err, STK_CORRUPT, "is bytes, %lld of them, wanted %s values, or %lld bytes that hold them raw",
+                             (long long)value.size, stk_dtype_name(dtype), (long long)want * (long long)size);
     copy_raw(out, value.data, size, want);
     for (int64_t i = 0; dtype == STK_BOOL && i < want; i++)
         if (out[i] > 1)
@@ -228,7 +228,7 @@ stk_status stk__feature_number_count(const stk__feature *feature, stk_dtype dtyp
     STK_TRY(sole_value(feature, dtype, &value, err));
     const int64_t size = (int64_t)stk_dtype_size(dtype);
     if (value.size % size)
-        return stk_error_set(err, STK_CORRUPT, "has a value of %lld bytes, wanted raw %s values of %lld",
+        return stk_error_set(err, STK_CORRUPT, "is bytes, %lld of them, wanted %s values, or a multiple of %lld bytes that hold them raw",
                              (long long)value.size, stk_dtype_name(dtype), (long long)size);
     *out = value.size / size;
     return STK_OK;

@@ -423,8 +423,12 @@ stk_status stk__h5_heap_get(stk__h5_heap *heap, const stk__h5_file *file, int fd
     const source s = {file, fd, (size_t)file->length_size, round_up(8 + (size_t)file->length_size)};
     const uint64_t length = number_at(descriptor, 4), address = number_at(descriptor + 4, offset_size);
     const size_t index = (size_t)number_at(descriptor + 4 + offset_size, 4);
-    if (length == 0 || unit == 0 || address == 0 || address == UINT64_MAX >> (64 - 8 * offset_size))
+    const uint64_t nowhere = UINT64_MAX >> (64 - 8 * offset_size);
+    if (length == 0 || unit == 0 || address == 0)
         return set_empty(out_data, out_size);
+    if (address == nowhere)
+        return at_offset(err, file, -1,
+                         stk_error_set(err, STK_CORRUPT, "a value of length %llu lies nowhere", (unsigned long long)length));
 
     int64_t place = 0;
     STK_TRY(place_of(&s, address, &place, err));

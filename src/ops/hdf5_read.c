@@ -18,6 +18,8 @@
 /* Chunks that lie in memory for later: at most so many bytes are decoded ahead, and so many places looked at. */
 #define AHEAD_BYTES ((size_t)256 << 20)
 #define AHEAD_LOOKS 4096
+/* A failure of libhdf5 that took this long was a hang. */
+#define HANG_NS ((int64_t)30 * 1000000000)
 /* Runs of rows from this size on fill the cache with what nobody reads soon. */
 #define PAST_BYTES ((size_t)8 << 10)
 /* Looks for a chunk to be decoded together with another one: it must be found quickly or not at all. */
@@ -58,7 +60,6 @@ typedef struct reader {
     errand *errands;
     size_t errand_count, errand_capacity;
     uint64_t *looked; /* by dataset: the first chunk of the row that was looked at last while working ahead */
-    int32_t looked_file;
 } reader;
 
 /* ---- errors that are told later ---- */
@@ -212,11 +213,16 @@ static stk_status ask_library(const stk_call *call, int32_t file, const stk__h5_
     const stk__h5_source *s = call->state;
     const int64_t first = (int64_t)chunk->key.number * d->block_rows, rows = STK_MIN(d->block_rows, d->rows - first);
     const int64_t start = stk__now_ns();
+    stk__h5_part *part = &s->parts[(size_t)file * s->dataset_count + (size_t)chunk->key.dataset];
     chunk->plain = true;
+    if (atomic_load(&part->given_up))
+        return stk_error_set(err, STK_CORRUPT, "not tried: libhdf5 did not answer for another chunk of this dataset");
     stk_status status = stk__file_pool_check_unchanged(s->pool, file, err);
     if (status == STK_OK)
         status = stk__h5_library_rows(s->helper, s->indexes[file]->path, d, first, rows, s->cache_limit, chunk->data,
                                       &chunk->heap, &chunk->heap_bytes, err);
+    if (status != STK_OK && stk__now_ns() - start > HANG_NS)
+        atomic_store(&part->given_up, true); /* every further chunk would take as long */
     call->host->count_read(call, rows * (int64_t)d->row_bytes);
     call->host->waited(call, "libhdf5", start);
     return status;
@@ -232,6 +238,10 @@ static void chunk_failed(const stk_call *call, const claim *c, stk_error *error)
     stk_error_clear(&changed);
     if (error->status == STK_CORRUPT && stk__file_pool_check_unchanged(s->pool, c->file, &changed) != STK_OK)
         *error = changed;
+    if (c->dataset->way == STK__H5_BY_LIBRARY && c->dataset->why) {
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, " (read by libhdf5: %.200s)", c->dataset->why);
+    }
     place_error(s->indexes[c->file], c->dataset, number, stored ? (int64_t)stored->address : -1, error);
     c->chunk->error = keep_error(error);
 }
@@ -336,11 +346,14 @@ static bool claim_ahead(const stk_call *call, int looks, claim *out)
     const reader *r = call->worker;
     size_t seen = 0;
     int64_t index;
-    memset(r->looked, 0xff, s->dataset_count * sizeof *r->looked);
+    int32_t last = -1;
     for (int64_t look = 0; look < looks && seen < AHEAD_BYTES; look++) {
         if (!call->host->peek(call, look * s->stride, &index))
             return false;
         const int32_t file = stk__h5_file_of(s, index);
+        if (file != last) /* chunks of another file have the same numbers */
+            memset(r->looked, 0xff, s->dataset_count * sizeof *r->looked);
+        last = file;
         if (claim_of_row(call, file, index - s->firsts[file], &seen, out))
             return true;
     }
@@ -355,9 +368,13 @@ stk_status stk__h5_ahead(const stk_call *call)
         return STK_END;
     const int count = wants_partner(&claims[0]) && claim_ahead(call, PARTNER_LOOKS, &claims[1]) ? 2 : 1;
     fill_chunks(call, claims, count);
-    for (int i = 0; i < count; i++)
+    bool failed = false;
+    for (int i = 0; i < count; i++) {
+        failed = failed || claims[i].chunk->error;
         stk__chunk_cache_release(s->cache, claims[i].chunk, 0);
-    return STK_OK;
+    }
+    /* Chunks without data are the first to go: two such would make room for each other, and be tried again, for ever. */
+    return failed ? STK_END : STK_OK;
 }
 
 /* ---- values ---- */
@@ -478,6 +495,15 @@ static stk_status make_sequence(const contents *c, const stk__h5_field *f, const
     return STK_OK;
 }
 
+static void name_dataset(const stk__h5_dataset *d, stk_error *error)
+{
+    char message[sizeof error->message];
+    stk__text t;
+    stk__text_fixed(&t, message, sizeof message);
+    stk__text_printf(&t, "dataset '%.200s': %s", d->path, error->message);
+    memcpy(error->message, message, sizeof message);
+}
+
 /* Values of variable length and strings for places [from, to), out of their raw form. */
 static void make_values(const contents *c, size_t field, const stk__h5_leaf *leaf, size_t from, size_t to)
 {
@@ -499,6 +525,7 @@ static void make_values(const contents *c, size_t field, const stk__h5_leaf *lea
         snprintf(error.file, sizeof error.file, "%s", s->indexes[p->file]->path);
         snprintf(error.field, sizeof error.field, "%s", f->name);
         error.record = p->row;
+        name_dataset(c->dataset, &error);
         sample_failed(r, p->sample, &error);
     }
 }
@@ -801,6 +828,7 @@ static stk_status run_errands(const stk_call *call, stk_error *err)
 {
     const stk__h5_source *s = call->state;
     reader *r = call->worker;
+    bool look_ahead = true;
     while (r->errand_count > 0) {
         const uint64_t moves = stk__chunk_cache_moves(s->cache);
         size_t left = 0;
@@ -812,7 +840,9 @@ static stk_status run_errands(const stk_call *call, stk_error *err)
         }
         const bool stuck = left == r->errand_count;
         r->errand_count = left;
-        if (!stuck || stk__h5_ahead(call) == STK_OK)
+        /* When there was nothing to be done ahead, the next thing is to wait: others are at work. */
+        look_ahead = !stuck || (look_ahead && stk__h5_ahead(call) == STK_OK);
+        if (look_ahead)
             continue;
         const int64_t start = stk__now_ns();
         stk__chunk_cache_wait(s->cache, moves);

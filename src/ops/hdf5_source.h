@@ -2,6 +2,8 @@
 #ifndef STK_OPS_HDF5_SOURCE_H
 #define STK_OPS_HDF5_SOURCE_H
 
+#include <stdatomic.h>
+
 #include "engine/op.h"
 #include "formats/file_pool.h"
 #include "formats/hdf5.h"
@@ -24,6 +26,7 @@ typedef struct stk__h5_field {
 typedef struct stk__h5_part {
     const stk__h5_dataset *dataset;
     const stk__h5_leaf **leaves; /* by number of the field; NULL for those of other datasets */
+    _Atomic bool given_up; /* libhdf5 hung on it */
 } stk__h5_part;
 
 typedef struct stk__h5_source {

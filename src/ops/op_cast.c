@@ -51,21 +51,36 @@ static void plan_image(stk__image_op *image, const one_cast *c, const stk_field 
     *image = (stk__image_op){.kind = STK__ACT_CAST, .draw = image_draw, .in = c->in, .out = c->out, .from = *from, .to = *to};
 }
 
+/* A list of uint8 and a scalar of bytes are the same thing; nothing else is. */
+static stk_status plan_bytes(const stk_host *host, const one_cast *c, stk_field *field, stk_error *err)
+{
+    if (c->from == STK_UINT8 && c->to == STK_BYTES && field->ndim == 1) {
+        field->ndim = 0;
+        return STK_OK;
+    }
+    if (c->from == STK_BYTES && c->to == STK_UINT8 && field->ndim == 0) {
+        field->ndim = 1;
+        field->shape[0] = -1;
+        return STK_OK;
+    }
+    return host->fail(err, STK_INVALID, "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other",
+                      field->name, stk_dtype_name(c->from), stk_dtype_name(c->to));
+}
+
 static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk__image_op *image,
                             stk_error *err)
 {
     stk_field field, from;
     STK_TRY(host->plan_read(plan, arg->name, &c->in, &field, err));
-    if (arg->value.kind != STK_ARG_NAME || !dtype_by_name(arg->value.text, &c->to) || c->to == STK_BYTES)
+    if (arg->value.kind != STK_ARG_NAME || !dtype_by_name(arg->value.text, &c->to))
         return bad_type(host, arg, err);
-    if (field.dtype == STK_BYTES)
-        return host->fail(err, STK_INVALID, "field '%s' is bytes, which cannot be cast to %s", arg->name,
-                          stk_dtype_name(c->to));
     c->from = field.dtype;
     from = field;
+    if (c->from == STK_BYTES || c->to == STK_BYTES)
+        STK_TRY(plan_bytes(host, c, &field, err));
     field.dtype = c->to;
     STK_TRY(host->plan_write(plan, &field, &c->out, err));
-    if (image)
+    if (image && c->from != STK_BYTES && c->to != STK_BYTES)
         plan_image(image, c, &from, &field);
     return STK_OK;
 }
@@ -87,6 +102,23 @@ static void cast_close(void *state)
     stk__free(s->casts);
 }
 
+static stk_status cast_bytes(const stk_call *call, stk_sample *sample, const one_cast *c, stk_error *err)
+{
+    const stk_value *in = &sample->values[c->in];
+    if (c->to == STK_BYTES) {
+        if (c->from != STK_BYTES)
+            stk_set_bytes(call, sample, c->out, in->data, in->elements, false);
+        return STK_OK;
+    }
+    const stk_bytes *view = in->data;
+    uint8_t *out = stk_out(call, sample, c->out, (int64_t[STK_MAX_DIMS]){view->size}, err);
+    if (!out)
+        return err->status;
+    if (view->size)
+        memcpy(out, view->data, (size_t)view->size);
+    return STK_OK;
+}
+
 static stk_status cast_process(const stk_call *call, stk_sample *sample, stk_error *err)
 {
     const cast_state *s = call->state;
@@ -95,6 +127,10 @@ static stk_status cast_process(const stk_call *call, stk_sample *sample, stk_err
         if (!stk_needed(call, c->out))
             continue;
         const stk_value *in = &sample->values[c->in];
+        if (c->to == STK_BYTES || c->from == STK_BYTES) {
+            STK_TRY(cast_bytes(call, sample, c, err));
+            continue;
+        }
         void *out = stk_out(call, sample, c->out, in->shape, err);
         if (!out)
             return err->status;
@@ -104,7 +140,7 @@ static stk_status cast_process(const stk_call *call, stk_sample *sample, stk_err
 }
 
 static const stk_option cast_options[] = {
-    STK_ARGS(cast_state, fields, "field=dtype for each field; out of range becomes the nearest value"),
+    STK_ARGS(cast_state, fields, "field=dtype for each field; out of range becomes the nearest value; lists of uint8 and bytes become each other"),
     STK_OPTION_END,
 };
 

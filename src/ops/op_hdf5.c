@@ -10,6 +10,8 @@
 #include "base/banned.h"
 
 #define HEAP_BYTES ((int64_t)4 << 20)
+/* Rows without values make blocks of any size; looks ahead must stay numbers. */
+#define STRIDE_MOST ((int64_t)1 << 40)
 
 static stk_status hdf5_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
@@ -65,7 +67,7 @@ static stk_status add_file(const stk_call *call, const char *path, stk_error *er
     }
     for (size_t i = 0; i < s->dataset_count; i++) {
         stk__free(parts[i].leaves);
-        parts[i] = (stk__h5_part){NULL, NULL};
+        parts[i].leaves = NULL;
     }
     stk__h5_file_free(file);
     if (status == STK_IO || status == STK_CORRUPT)
@@ -174,7 +176,7 @@ static stk_status measure(const stk_call *call, stk_error *err)
             if (!in_chunks(d) || !is_read(s, i))
                 continue;
             all += STK_MIN(measure_dataset(s, d), (uint64_t)INT64_MAX / 4096);
-            s->stride = STK_MIN(s->stride, STK_MAX(d->block_rows / 4, (int64_t)1));
+            s->stride = STK_MIN(s->stride, STK_MAX(STK_MIN(d->block_rows, STRIDE_MOST) / 4, (int64_t)1));
             if (d->block_rows > 1 && d->row_bytes >= lead_bytes) {
                 lead_bytes = d->row_bytes;
                 s->lead = i;
@@ -287,6 +289,12 @@ static int64_t hdf5_block_bytes(const stk_call *call)
     return (int64_t)STK_MIN(row_bytes * (double)stk__h5_part_of(s, 0, s->lead)->dataset->block_rows, 1e15);
 }
 
+static int64_t hdf5_block_room(const stk_call *call)
+{
+    const stk__h5_source *s = call->state;
+    return (int64_t)s->cache_limit;
+}
+
 static int64_t hdf5_memory(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
@@ -363,6 +371,7 @@ const stk_op stk__op_hdf5 = {
     .block_count = hdf5_block_count,
     .block_first = hdf5_block_first,
     .block_bytes = hdf5_block_bytes,
+    .block_room = hdf5_block_room,
     .memory = hdf5_memory,
     .fingerprint = hdf5_fingerprint,
     .damage = hdf5_damage,

@@ -78,10 +78,11 @@ static char *describe(int64_t window, int64_t blocks, int64_t rows)
 }
 
 static stk_status shuffle_prepare_blocks(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes, char **out_note,
-                                         stk_error *err)
+                                         int64_t *out_bytes, stk_error *err)
 {
     shuffle_state *s = state;
     const int64_t window = choose_window(s, blocks, block_bytes);
+    *out_bytes = stk__position_scale(STK_MIN(window, blocks), block_bytes, 0);
     if (window >= blocks)
         return STK_OK;
     STK_TRY(stk__block_order_new(firsts, blocks, window, &s->blocks, err));

@@ -68,8 +68,7 @@ static void cast_refuses_bad_types(void **state)
     assert_refused("range(9) | cast()", NULL, STK_INVALID, "fields is missing", 1, 12);
     assert_refused("range(9) | cast(value=float33)", NULL, STK_INVALID, "field 'value' must be cast to a number type",
                    1, 23);
-    assert_refused("range(9) | cast(value=bytes)", NULL, STK_INVALID, "field 'value' must be cast to a number type", 1,
-                   23);
+    assert_refused("range(9) | cast(value=bytes)", NULL, STK_INVALID, "cannot be cast to bytes", 1, 12);
     assert_refused("range(9) | cast(valve=int8)", NULL, STK_INVALID, "no field 'valve' here; did you mean 'value'?", 1,
                    12);
     assert_refused("range(9) | cast(value=int8, value=int16)", NULL, STK_INVALID, "'value' is given twice", 1, 29);
@@ -77,11 +76,22 @@ static void cast_refuses_bad_types(void **state)
                    "field 'text' is bytes, which cannot be cast to int8", 2, 1);
 }
 
+static void cast_turns_lists_of_uint8_into_bytes_and_back(void **state)
+{
+    write_data();
+    assert_prints("tfrecord(\"$D/a-0*\") | parse(name=bytes) | take(1) | cast(name=uint8)", "{\"name\":[110, 48]}\n");
+    assert_prints("tfrecord(\"$D/a-0*\") | parse(name=bytes) | take(2) | cast(name=uint8) | cast(name=bytes)",
+                  "{\"name\":\"n0\"}\n{\"name\":\"n1\"}\n");
+    assert_fails("tfrecord(\"$D/a-0*\") | parse(words=bytes[]) | cast(words=uint8)", NULL, STK_INVALID, "lists of uint8");
+    assert_fails("range(3) | cast(value=bytes)", NULL, STK_INVALID, "cannot be cast to bytes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         OP_TEST(cast_changes_types),
         OP_TEST(cast_takes_the_nearest_value),
+        OP_TEST(cast_turns_lists_of_uint8_into_bytes_and_back),
         OP_TEST(cast_of_a_float16_keeps_what_fits),
         OP_TEST(cast_after_batch_is_the_same),
         OP_TEST(cast_of_a_ragged_field_in_a_stream),

@@ -221,11 +221,11 @@ static void parse_names_the_number_that_does_not_fit(void **state)
     assert_bad(N "parse(ints=float16[4])", "ints", 0, "is int64, wanted float or raw bytes to make float16");
     assert_bad(N "parse(small=uint8[2])", "small", 0, "is float, wanted int64 or raw bytes to make uint8");
     assert_bad(N "parse(none=uint8)", "none", 0, "is missing, wanted 1 value");
-    assert_bad(N "parse(raw=float64[1])", "raw", 0, "has a value of 6 bytes, wanted 1 raw float64 values of 8");
-    assert_bad(N "parse(raw=uint8[5])", "raw", 0, "has a value of 6 bytes, wanted 5 raw uint8 values of 1");
-    assert_bad(N "parse(raw=float32[])", "raw", 0, "has a value of 6 bytes, wanted raw float32 values of 4");
-    assert_bad(N "parse(two=uint8[4])", "two", 0, "has 2 bytes values, wanted one of raw uint8 values");
-    assert_bad(N "parse(empty=uint8[4])", "empty", 0, "has a value of 0 bytes");
+    assert_bad(N "parse(raw=float64[1])", "raw", 0, "is bytes, 6 of them, wanted float64 values, or 8 bytes that hold them raw");
+    assert_bad(N "parse(raw=uint8[5])", "raw", 0, "is bytes, 6 of them, wanted uint8 values, or 5 bytes");
+    assert_bad(N "parse(raw=float32[])", "raw", 0, "is bytes, 6 of them, wanted float32 values, or a multiple of 4 bytes");
+    assert_bad(N "parse(two=uint8[4])", "two", 0, "is bytes, 2 values, wanted uint8 values, or one that holds them raw");
+    assert_bad(N "parse(empty=uint8[4])", "empty", 0, "is bytes, 0 of them");
     assert_bad(N "parse(raw=bytes[2])", "raw", 0, "has 1 value, wanted 2");
     assert_bad(N "parse(ints=bytes)", "ints", 0, "is int64, wanted bytes");
 }

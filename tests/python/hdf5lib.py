@@ -599,7 +599,7 @@ def plugins(m):
             "bitshuffle_gzip": [plugin("Bitshuffle", cname="none"), ("gzip", 4)],
             "bitshuffle_lz4_sum": [plugin("Bitshuffle", cname="lz4"), "fletcher32"],
             "bitshuffle_zstd_64": [plugin("Bitshuffle", cname="zstd", nelems=64)]}
-    for codec in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):
+    for codec in ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"):
         for shuffle in range(3):
             sets["blosc_%s_%d" % (codec, shuffle)] = [plugin("Blosc", cname=codec, clevel=5, shuffle=shuffle)]
     sets["blosc_level0"] = [plugin("Blosc", cname="lz4", clevel=0, shuffle=1)]
@@ -610,6 +610,23 @@ def plugins(m):
             m.add("%s/%s" % (label, numpy.dtype(dtype).name), m.numbers(dtype, 13, small=True), (16, 7), filters=chosen)
         m.add("%s/noise" % label, m.numbers("<u2", 13), (16, 7), filters=chosen)
         m.add("%s/tall" % label, m.numbers("<i4", 50, small=True), (61, 50), filters=chosen)
+
+
+def large(m):
+    """Chunks of many blocks of whatever compressor; they reach past the last row and the last column."""
+    sets = {"gzip": ["shuffle", ("gzip", 1)], "lzf": ["shuffle", "lzf"], "offset": [("scaleoffset", "int", 0)],
+            "nbit": ["nbit"], "sum": ["fletcher32"]}
+    if can_write("szip"):
+        sets["szip"] = [("szip", "nn", 16)]
+    if hdf5plugin:
+        sets.update({"lz4": [plugin("LZ4", nbytes=65536)], "zstd": [plugin("Zstd")], "blosc": [plugin("Blosc", cname="lz4")],
+                     "blosc_zstd": [plugin("Blosc", cname="zstd", shuffle=2)],
+                     "bitshuffle": [plugin("Bitshuffle", cname="lz4")],
+                     "bitshuffle_zstd": [plugin("Bitshuffle", cname="zstd")]})
+    data = m.numbers("<i4", 5003, small=True).cumsum(axis=1, dtype="<i4")
+    for name, chosen in sets.items():
+        m.add(name, data, (40, 3001), filters=chosen)
+    m.add("noise", m.numbers("<u4", 5003), (40, 3001), filters=["shuffle", ("gzip", 1)])
 
 
 def masks(m):

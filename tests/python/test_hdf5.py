@@ -57,6 +57,11 @@ def test_user_blocks(session):
                 check_file(session.stoker, m.path, contents(m.path, m.wanted), FEW)
 
 
+def test_large_chunks(session):
+    m = made(session.directory, hdf5lib.large, "new")
+    check_file(session.stoker, m.path, contents(m.path), FEW)
+
+
 def test_no_rows(session):
     for form in hdf5lib.FORMATS:
         m = made(session.directory, hdf5lib.empty, form, rows=0)

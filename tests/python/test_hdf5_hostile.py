@@ -2,7 +2,7 @@
 """HDF5 files that are damaged, cut, changed while they are read, or made to do harm: errors that tell where, nothing worse.
 
 Usage: test_hdf5_hostile.py BUILD_DIR [PART_OF_A_NAME...] [--mutations=N] [--seed=N]
---mutations: how many randomly changed files are read (400 when not given), --seed: of their changes.
+--mutations: how many randomly changed files are read (600 when not given), --seed: of their changes.
 Needs h5py (tests/python/requirements.txt); without it the test is skipped. Prints "N passed, N failed".
 """
 import collections
@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 
@@ -29,7 +30,7 @@ from hdf5lib import Maker, Pipeline, made, plugin
 STATUS = ["OK", "END", "DROP", "INVALID", "IO", "CORRUPT", "NOMEM", "BUDGET", "CANCELLED", "UNSUPPORTED", "MISMATCH", "LIMIT"]
 STOP, SKIP, QUARANTINE = range(3)
 LONGEST = 80  # seconds that one file may take: the helper's time limit and some air
-MUTATIONS = 400
+MUTATIONS = 600
 
 
 # ---- failing ----
@@ -637,7 +638,7 @@ def test_mutations(session):
 
 
 def keep_evidence(session, result):
-    kept = os.path.join("/tmp", "stoker-hdf5-mutation.h5")
+    kept = os.path.join(tempfile.gettempdir(), "stoker-hdf5-mutation.h5")
     if os.path.exists(session.path("mutation.h5")):
         shutil.copy(session.path("mutation.h5"), kept)
         with open(session.path("which"), encoding="utf-8") as file:

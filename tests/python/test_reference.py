@@ -47,7 +47,7 @@ class Reference(unittest.TestCase):
         with doclib.Place(BUILD) as place:
             place.make_blobs("d/part-%05d.tfrecord")
             make_pictures(self, place)
-            made = "blobs(600) | rename(features=x, labels=y) | write_hdf5(\"d/train.h5\", chunk=64, gzip=4)"
+            made = "blobs(600) | rename(features=x, labels=y) | select(features, labels) | write_hdf5(\"d/train.h5\", chunk=64, gzip=4)"
             done = place.run(f"build/stoker run -q --plugin build/examples/op_blobs.so -e {shlex.quote(made)}")
             self.assertEqual(done.returncode, 0, done.stdout)
             (place.path / "words.txt").write_text("a\nb\nc\n")

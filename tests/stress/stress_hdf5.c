@@ -308,6 +308,33 @@ static void close_at_any_moment_ends_the_run(void **state)
     }
 }
 
+/* Out of memory at any moment, for once or for good: the run ends with that, or does without. */
+static void a_failed_allocation_never_hangs_a_run(void **state)
+{
+    for (uint64_t n = 1; n < 6000; n += 1 + n / 12) {
+        stk_config config = {.struct_size = sizeof config, .threads = n % 3 ? 1 : 3, .stall_ns = -1};
+        stk_pipeline *p = NULL;
+        stk_error error;
+        stk_status status;
+        const stk_batch *batch;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "hdf5(\"%s/rows-*.h5\", row=\"/row\", wide=\"/wide\", cache_bytes=%lld) | shuffle(seed=1) | batch(8)",
+                 dir, (long long)caches[n % STK_COUNT(caches)]);
+        stk__alloc_fail_at(n, n % 2);
+        status = stk_pipeline_open(text, &config, &p, &error);
+        while (status == STK_OK) {
+            status = stk_pipeline_next(p, &batch, &error);
+            if (status == STK_OK)
+                stk_batch_release(p, batch);
+        }
+        stk__alloc_fail_at(0, false);
+        stk_pipeline_close(p);
+        if (status != STK_END)
+            assert_int_equal(status, STK_NOMEM);
+    }
+}
+
 /* ---- the cache alone ---- */
 
 enum { KEYS = 40, TURNS = 3000, WORKERS = 8 };
@@ -410,6 +437,7 @@ int main(void)
         cmocka_unit_test(rows_are_right_for_any_threads_and_memory),
         cmocka_unit_test(cancel_at_any_moment_ends_the_run),
         cmocka_unit_test(close_at_any_moment_ends_the_run),
+        cmocka_unit_test(a_failed_allocation_never_hangs_a_run),
         cmocka_unit_test(a_cache_of_any_size_serves_all_threads),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
