@@ -48,7 +48,7 @@ def colours(rng, rows):
 SETS = {
     "float32": (floats, 64, 256, {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
     "coarse": (coarse_floats, 64, 256, {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
-    "uint8": (colours, 64, 256, {"compression": "gzip", "compression_opts": 4}),
+    "uint8": (colours, 64, 1024, {"compression": "gzip", "compression_opts": 4}),
     "rows": (colours, 1, 16384, {"compression": "gzip", "compression_opts": 4}),
 }
 

@@ -456,6 +456,7 @@ static bool read_ahead_locked(stk_pipeline *p, stk__worker *w)
         !set_idle_place_locked(p, w))
         return false;
     pthread_mutex_unlock(&p->lock);
+    stk__worker_trace(w); /* what is shown as one must not reach over this */
     const int64_t start = stk__now_ns();
     const stk_status status = source->ahead(&w->calls[0].call);
     const int64_t end = stk__now_ns();

@@ -1,6 +1,7 @@
 /* Byte and bit shuffles undone and done, and byte order: plain C, SSE4 and AVX2. */
 #include "kernels/shuffle.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -210,23 +211,32 @@ STK__SSE4 static size_t join_few_sse4(uint8_t *out, size_t size, const uint8_t *
 
 /* ---- unshuffle, AVX2: the two halves of a vector are 16 elements apart until the end ---- */
 
-AVX2_INLINE void store_halves(uint8_t *low, uint8_t *high, __m256i a, __m256i b)
+/* `past`: past the caches; the address is aligned then. */
+AVX2_INLINE void put256(uint8_t *p, __m256i x, bool past)
 {
-    store256(low, _mm256_permute2x128_si256(a, b, 0x20));
-    store256(high, _mm256_permute2x128_si256(a, b, 0x31));
+    if (past)
+        _mm256_stream_si256((__m256i *)(void *)p, x);
+    else
+        store256(p, x);
 }
 
-STK__AVX2 static size_t unshuffle2_avx2(uint8_t *out, const uint8_t *planes, size_t stride, size_t count)
+AVX2_INLINE void store_halves(uint8_t *low, uint8_t *high, __m256i a, __m256i b, bool past)
+{
+    put256(low, _mm256_permute2x128_si256(a, b, 0x20), past);
+    put256(high, _mm256_permute2x128_si256(a, b, 0x31), past);
+}
+
+AVX2_INLINE size_t unshuffle2_lanes(uint8_t *out, const uint8_t *planes, size_t stride, size_t count, bool past)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
         const __m256i a = load256(planes + i), b = load256(planes + stride + i);
-        store_halves(out + 2 * i, out + 2 * i + 32, _mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+        store_halves(out + 2 * i, out + 2 * i + 32, _mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b), past);
     }
     return i;
 }
 
-STK__AVX2 static size_t unshuffle4_avx2(uint8_t *out, const uint8_t *planes, size_t stride, size_t count)
+AVX2_INLINE size_t unshuffle4_lanes(uint8_t *out, const uint8_t *planes, size_t stride, size_t count, bool past)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -235,8 +245,8 @@ STK__AVX2 static size_t unshuffle4_avx2(uint8_t *out, const uint8_t *planes, siz
         const __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
         const __m256i cd0 = _mm256_unpacklo_epi8(c, d), cd1 = _mm256_unpackhi_epi8(c, d);
         uint8_t *to = out + 4 * i;
-        store_halves(to, to + 64, _mm256_unpacklo_epi16(ab0, cd0), _mm256_unpackhi_epi16(ab0, cd0));
-        store_halves(to + 32, to + 96, _mm256_unpacklo_epi16(ab1, cd1), _mm256_unpackhi_epi16(ab1, cd1));
+        store_halves(to, to + 64, _mm256_unpacklo_epi16(ab0, cd0), _mm256_unpackhi_epi16(ab0, cd0), past);
+        store_halves(to + 32, to + 96, _mm256_unpacklo_epi16(ab1, cd1), _mm256_unpackhi_epi16(ab1, cd1), past);
     }
     return i;
 }
@@ -266,7 +276,7 @@ AVX2_INLINE void load_eight(__m256i v[8], const uint8_t *planes, size_t stride)
         v[j] = load256(planes + j * stride);
 }
 
-STK__AVX2 static size_t unshuffle8_avx2(uint8_t *out, const uint8_t *planes, size_t stride, size_t count)
+AVX2_INLINE size_t unshuffle8_lanes(uint8_t *out, const uint8_t *planes, size_t stride, size_t count, bool past)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -275,9 +285,26 @@ STK__AVX2 static size_t unshuffle8_avx2(uint8_t *out, const uint8_t *planes, siz
         turn_thirty_two(v);
         uint8_t *to = out + 8 * i;
         for (size_t j = 0; j < 8; j += 2)
-            store_halves(to + 16 * j, to + 128 + 16 * j, v[j], v[j + 1]);
+            store_halves(to + 16 * j, to + 128 + 16 * j, v[j], v[j + 1], past);
     }
     return i;
+}
+
+STK__AVX2 static size_t unshuffle_avx2(uint8_t *out, const uint8_t *planes, size_t stride, size_t count, size_t size)
+{
+    return size == 2   ? unshuffle2_lanes(out, planes, stride, count, false)
+           : size == 4 ? unshuffle4_lanes(out, planes, stride, count, false)
+                       : unshuffle8_lanes(out, planes, stride, count, false);
+}
+
+/* `out` is aligned to 32 bytes. */
+STK__AVX2 static size_t unshuffle_past_avx2(uint8_t *out, const uint8_t *planes, size_t stride, size_t count, size_t size)
+{
+    const size_t done = size == 2   ? unshuffle2_lanes(out, planes, stride, count, true)
+                        : size == 4 ? unshuffle4_lanes(out, planes, stride, count, true)
+                                    : unshuffle8_lanes(out, planes, stride, count, true);
+    _mm_sfence(); /* before anybody else is told of it */
+    return done;
 }
 
 /* ---- shuffle, SSE4 ---- */
@@ -371,7 +398,7 @@ STK__AVX2 static size_t join_bits_avx2(uint8_t *plane, const uint8_t *rows, size
         turn_thirty_two(v);
         uint8_t *to = plane + 8 * i;
         for (size_t j = 0; j < 8; j += 2)
-            store_halves(to + 16 * j, to + 128 + 16 * j, turn_bits_four(v[j]), turn_bits_four(v[j + 1]));
+            store_halves(to + 16 * j, to + 128 + 16 * j, turn_bits_four(v[j]), turn_bits_four(v[j + 1]), false);
     }
     return i;
 }
@@ -385,9 +412,7 @@ static size_t unshuffle_vectors(uint8_t *out, const uint8_t *planes, size_t stri
 #if defined(__x86_64__)
     size_t done = 0;
     if (stk__simd_level() >= STK__SIMD_AVX2)
-        done = size == 2   ? unshuffle2_avx2(out, planes, stride, count)
-               : size == 4 ? unshuffle4_avx2(out, planes, stride, count)
-                           : unshuffle8_avx2(out, planes, stride, count);
+        done = unshuffle_avx2(out, planes, stride, count, size);
     if (stk__simd_level() < STK__SIMD_SSE4)
         return done;
     out += done * size;
@@ -480,17 +505,16 @@ void stk__copy_past(uint8_t *out, const uint8_t *in, size_t size)
 
 void stk__unshuffle_past(uint8_t *out, const uint8_t *planes, size_t stride, size_t first, size_t count, size_t size)
 {
-    uint8_t near[8192];
-    if (size > sizeof near) {
-        stk__unshuffle(out, planes, stride, first, count, size);
-        return;
+    size_t done = 0;
+#if defined(__x86_64__)
+    const bool wide = size == 2 || size == 4 || size == 8;
+    if (wide && stk__simd_level() >= STK__SIMD_AVX2 && (uintptr_t)out % size == 0) {
+        done = STK_MIN((-(uintptr_t)out & 31) / size, count);
+        stk__unshuffle(out, planes, stride, first, done, size);
+        done += unshuffle_past_avx2(out + done * size, planes + first + done, stride, count - done, size);
     }
-    const size_t part = sizeof near / size;
-    for (size_t i = 0; i < count; i += part) {
-        const size_t n = STK_MIN(part, count - i);
-        stk__unshuffle(near, planes, stride, first + i, n, size);
-        stk__copy_past(out + i * size, near, n * size);
-    }
+#endif
+    stk__unshuffle(out + done * size, planes, stride, first + done, count - done, size);
 }
 
 /* Elements of `size` bytes of which the first `done` are in their planes. */

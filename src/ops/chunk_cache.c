@@ -21,6 +21,7 @@ void stk__chunk_error_free(const stk_error *error)
 
 struct stk__chunk_cache {
     size_t limit;
+    bool keep;
     pthread_mutex_t lock;
     pthread_cond_t moved;
 
@@ -35,12 +36,13 @@ struct stk__chunk_cache {
     int64_t hits, fills;
 };
 
-stk_status stk__chunk_cache_new(size_t limit_bytes, stk__chunk_cache **out, stk_error *err)
+stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache **out, stk_error *err)
 {
     stk__chunk_cache *c = stk__calloc(1, sizeof *c);
     if (!c)
         return stk__nomem(sizeof *c, err);
     c->limit = limit_bytes;
+    c->keep = keep;
     c->bucket_count = 64;
     c->moves = 1;
     c->buckets = stk__calloc(c->bucket_count, sizeof(stk__chunk *));
@@ -235,7 +237,7 @@ static stk__chunk *take_memory(stk__chunk_cache *c, size_t bytes, bool gently)
     if (chunk)
         return chunk;
     /* Memory of chunks that are used up is taken before new memory, so that reading in order needs little. */
-    int looks = USED_UP_LOOKS;
+    int looks = c->keep && c->bytes + bytes <= c->limit ? 0 : USED_UP_LOOKS;
     for (chunk = c->oldest; may_go(chunk, true) && looks > 0; chunk = chunk->newer, looks--) {
         if (chunk->bytes != bytes)
             continue;

@@ -38,8 +38,11 @@ typedef struct stk__chunk_cache stk__chunk_cache;
 extern const stk_error stk__chunk_nomem;
 void stk__chunk_error_free(const stk_error *error);
 
-/* Nothing is allocated before it is needed. One chunk is always let in, however large. */
-stk_status stk__chunk_cache_new(size_t limit_bytes, stk__chunk_cache **out, stk_error *err);
+/*
+ * Nothing is allocated before it is needed. One chunk is always let in, however large. `keep`: all there is fits into the limit, so
+ * that what was used up stays for the next epoch; else its memory is the first to be used again.
+ */
+stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache **out, stk_error *err);
 void stk__chunk_cache_free(stk__chunk_cache *c);
 
 typedef enum stk__chunk_state {

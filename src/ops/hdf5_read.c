@@ -59,7 +59,12 @@ typedef struct reader {
     size_t error_capacity;
     errand *errands;
     size_t errand_count, errand_capacity;
-    uint64_t *looked; /* by dataset: the first chunk of the row that was looked at last while working ahead */
+    /* Working ahead: how far was looked, so that the next look goes on there as long as the work at hand is the same. */
+    int64_t ahead_of; /* the sample that came next; -1: none */
+    int64_t look;
+    size_t seen_bytes;
+    int32_t looked_file;
+    uint64_t *looked; /* by dataset: the first chunk of the row that was looked at last */
 } reader;
 
 /* ---- errors that are told later ---- */
@@ -96,6 +101,7 @@ stk_status stk__h5_worker_open(const stk_call *call, void **out_worker, stk_erro
         stk__free(r);
         return status;
     }
+    r->ahead_of = -1;
     *out_worker = r;
     return STK_OK;
 }
@@ -339,23 +345,34 @@ static bool claim_of_row(const stk_call *call, int32_t file, int64_t row, size_t
     return false;
 }
 
-/* Claims the next chunk that will be needed, if there is one that nobody has. */
-static bool claim_ahead(const stk_call *call, int looks, claim *out)
+/* Claims the next chunk that will be needed within so many looks, if there is one that nobody has. */
+static bool claim_ahead(const stk_call *call, int64_t end, claim *out)
 {
     const stk__h5_source *s = call->state;
-    const reader *r = call->worker;
-    size_t seen = 0;
+    reader *r = call->worker;
     int64_t index;
-    int32_t last = -1;
-    for (int64_t look = 0; look < looks && seen < AHEAD_BYTES; look++) {
-        if (!call->host->peek(call, look * s->stride, &index))
+    if (!call->host->peek(call, 0, &index))
+        return false;
+    if (index != r->ahead_of) {
+        r->ahead_of = index;
+        r->look = 0;
+        r->seen_bytes = 0;
+        r->looked_file = -1;
+    }
+    for (; r->look < end && r->seen_bytes < AHEAD_BYTES; r->look++) {
+        if (!call->host->peek(call, r->look * s->stride, &index))
             return false;
         const int32_t file = stk__h5_file_of(s, index);
-        if (file != last) /* chunks of another file have the same numbers */
+        size_t seen = 0;
+        if (file != r->looked_file) /* chunks of another file have the same numbers */
             memset(r->looked, 0xff, s->dataset_count * sizeof *r->looked);
-        last = file;
-        if (claim_of_row(call, file, index - s->firsts[file], &seen, out))
-            return true;
+        r->looked_file = file;
+        const bool found = claim_of_row(call, file, index - s->firsts[file], &seen, out);
+        if (found || seen >= AHEAD_BYTES) {
+            r->looked_file = -1; /* this row is looked at once more: it may need others, too */
+            return found;
+        }
+        r->seen_bytes += seen;
     }
     return false;
 }
@@ -366,7 +383,8 @@ stk_status stk__h5_ahead(const stk_call *call)
     claim claims[2];
     if (!s->cache || !claim_ahead(call, AHEAD_LOOKS, &claims[0]))
         return STK_END;
-    const int count = wants_partner(&claims[0]) && claim_ahead(call, PARTNER_LOOKS, &claims[1]) ? 2 : 1;
+    const int64_t end = STK_MIN(((const reader *)call->worker)->look + PARTNER_LOOKS, (int64_t)AHEAD_LOOKS);
+    const int count = wants_partner(&claims[0]) && claim_ahead(call, end, &claims[1]) ? 2 : 1;
     fill_chunks(call, claims, count);
     bool failed = false;
     for (int i = 0; i < count; i++) {

@@ -55,6 +55,7 @@ typedef struct stk__h5_source {
     int64_t *block_firsts; /* blocks of the lead in each file, added up; NULL: every row is read on its own */
     size_t stored_max, chunk_max, scratch_max, cache_limit;
     size_t heap_bytes;   /* that each worker may keep of heaps; 0: no value has a length of its own */
+    bool all_fit;        /* chunks of all files into cache_limit */
     int64_t stride;      /* rows that a look ahead may pass over */
     stk__file_pool *pool;
     stk__chunk_cache *cache;

@@ -192,7 +192,8 @@ static stk_status measure(const stk_call *call, stk_error *err)
     if (s->chunk_max > limit)
         return call->host->fail(err, STK_BUDGET, "a chunk takes %zu bytes when it is decoded, and chunks may take %llu in all; raise %s",
                                 s->chunk_max, (unsigned long long)limit, s->cache_bytes ? "cache_bytes" : "the memory budget");
-    return s->chunk_max ? stk__chunk_cache_new(s->cache_limit, &s->cache, err) : STK_OK;
+    s->all_fit = all <= limit;
+    return s->chunk_max ? stk__chunk_cache_new(s->cache_limit, s->all_fit, &s->cache, err) : STK_OK;
 }
 
 /* Adds up the blocks of the lead, so that they can be counted over all files. */
@@ -292,7 +293,7 @@ static int64_t hdf5_block_bytes(const stk_call *call)
 static int64_t hdf5_block_room(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
-    return (int64_t)s->cache_limit;
+    return s->all_fit ? INT64_MAX : (int64_t)s->cache_limit;
 }
 
 static int64_t hdf5_memory(const stk_call *call)

@@ -417,7 +417,7 @@ static void a_cache_of_any_size_serves_all_threads(void **state)
         stk__chunk_cache *cache;
         pthread_t threads[WORKERS];
         cache_user users[WORKERS];
-        assert_int_equal(stk__chunk_cache_new(limits[i], &cache, NULL), STK_OK);
+        assert_int_equal(stk__chunk_cache_new(limits[i], i % 2, &cache, NULL), STK_OK);
         for (int k = 0; k < WORKERS; k++) {
             users[k] = (cache_user){cache, i * WORKERS + (uint64_t)k + 1};
             assert_int_equal(pthread_create(&threads[k], NULL, use_cache, &users[k]), 0);

@@ -22,7 +22,7 @@ static stk__chunk_wish wish(uint64_t number)
 static stk__chunk_cache *new_cache(size_t chunks)
 {
     stk__chunk_cache *c = NULL;
-    assert_int_equal(stk__chunk_cache_new(chunks * BYTES, &c, NULL), STK_OK);
+    assert_int_equal(stk__chunk_cache_new(chunks * BYTES, false, &c, NULL), STK_OK);
     return c;
 }
 
@@ -125,13 +125,25 @@ static void chunk_larger_than_the_limit_goes_alone(void **state)
 {
     stk__chunk_cache *c = NULL;
     stk__chunk *chunk, *none;
-    assert_int_equal(stk__chunk_cache_new(10, &c, NULL), STK_OK);
+    assert_int_equal(stk__chunk_cache_new(10, false, &c, NULL), STK_OK);
     assert_int_equal(get(c, wish(1), &chunk), STK__CHUNK_MINE);
     assert_int_equal(get(c, wish(2), &none), STK__CHUNK_FULL);
     stk__chunk_cache_publish(c, chunk);
     stk__chunk_cache_release(c, chunk, ROWS);
     assert_int_equal(use(c, 2, 1), STK__CHUNK_MINE);
     stk__chunk_cache_free(c);
+}
+
+static void chunks_that_all_fit_stay(void **state)
+{
+    for (int keep = 0; keep < 2; keep++) {
+        stk__chunk_cache *c = NULL;
+        assert_int_equal(stk__chunk_cache_new(5 * BYTES, keep, &c, NULL), STK_OK);
+        for (int epoch = 0; epoch < 3; epoch++)
+            for (uint64_t i = 0; i < 5; i++)
+                assert_int_equal(use(c, i, ROWS), keep && epoch ? STK__CHUNK_READY : STK__CHUNK_MINE);
+        stk__chunk_cache_free(c);
+    }
 }
 
 static void sizes_may_differ(void **state)
@@ -208,6 +220,7 @@ int main(void)
         cmocka_unit_test(chunks_that_are_held_stay),
         cmocka_unit_test(gentle_wish_pushes_nothing_out),
         cmocka_unit_test(chunk_larger_than_the_limit_goes_alone),
+        cmocka_unit_test(chunks_that_all_fit_stay),
         cmocka_unit_test(sizes_may_differ),
         cmocka_unit_test(threads_share_few_places),
         cmocka_unit_test(out_of_memory_is_told),
