@@ -270,8 +270,9 @@ static void json_feature(stk__text *t, const inspect_feature *x)
 
 static void json_features(stk__text *t, const inspect_features *f)
 {
-    stk__text_printf(t, ",\"looked_at\":%" PRId64 ",\"examples\":%" PRId64 ",\"sequence_examples\":%" PRId64
-                        ",\"others\":%" PRId64 ",\"features\":[",
+    stk__text_printf(t,
+                     ",\"looked_at\":%" PRId64 ",\"examples\":%" PRId64 ",\"sequence_examples\":%" PRId64
+                     ",\"others\":%" PRId64 ",\"features\":[",
                      f->records, f->examples, f->sequences, f->others);
     for (size_t i = 0; i < f->count; i++) {
         stk__text_puts(t, i ? "," : "");
@@ -292,8 +293,9 @@ static void json_members(stk__text *t, const inspect_file *f)
         const inspect_member *x = &m->items[i];
         stk__text_printf(t, "%s{\"extension\":", i ? "," : "");
         stk__text_json(t, x->ext, x->ext_size);
-        stk__text_printf(t, ",\"type\":\"%s\",\"present\":%" PRId64 ",\"min_bytes\":%" PRId64 ",\"max_bytes\":%" PRId64 "}",
-                         cli_member_type(x), x->present, x->min_bytes, x->max_bytes);
+        stk__text_printf(
+            t, ",\"type\":\"%s\",\"present\":%" PRId64 ",\"min_bytes\":%" PRId64 ",\"max_bytes\":%" PRId64 "}",
+            cli_member_type(x), x->present, x->min_bytes, x->max_bytes);
     }
     stk__text_puts(t, "],\"webdataset\":");
     stk__text call = STK__TEXT_INIT;
@@ -311,8 +313,9 @@ static void json_file(stk__text *t, const inspect_file *f)
         stk__text_printf(t, "%" PRId64, f->file_bytes);
     else
         stk__text_puts(t, "null");
-    stk__text_printf(t, ",\"records\":%" PRId64 ",\"checked\":%" PRId64 ",\"record_bytes\":{\"min\":%" PRId64
-                        ",\"max\":%" PRId64 ",\"total\":%" PRId64 ",\"mean\":",
+    stk__text_printf(t,
+                     ",\"records\":%" PRId64 ",\"checked\":%" PRId64 ",\"record_bytes\":{\"min\":%" PRId64
+                     ",\"max\":%" PRId64 ",\"total\":%" PRId64 ",\"mean\":",
                      f->records, f->checked, f->min_bytes, f->max_bytes, f->total_bytes);
     stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
     stk__text_putc(t, '}');

@@ -66,7 +66,8 @@ static void put_dataset(stk__text *t, const stk__h5_dataset *d)
     for (int32_t i = 0, any = 0; i < d->rank; i++)
         if (d->max_dims[i] != (uint64_t)d->dims[i])
             stk__text_printf(t, "%s%d", any++ ? ", " : ", may grow along ", i);
-    stk__text_printf(t, "\n      layout   %s", d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
+    stk__text_printf(t, "\n      layout   %s",
+                     d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
     if (d->layout == STK__H5_LAYOUT_CHUNKED) {
         stk__text_puts(t, ", chunks of ");
         put_dims(t, d->chunk_dims, d->rank);
@@ -98,7 +99,8 @@ static void put_field(stk__text *t, const char *path)
     if (*name >= '0' && *name <= '9')
         stk__text_putc(t, '_');
     for (; *name; name++) {
-        const bool word = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9');
+        const bool word =
+            (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9');
         stk__text_putc(t, word ? *name : '_');
     }
 }
@@ -132,7 +134,8 @@ static void put_file(stk__text *t, const stk__h5_file *file, const hdf5_checked 
 {
     const size_t shown = limit && (uint64_t)limit < file->dataset_count ? (size_t)limit : file->dataset_count;
     cli_text_escaped(t, file->path);
-    stk__text_printf(t, "\n  %-*sHDF5, as libhdf5 %s sees it", LABEL_WIDTH, "format", file->library ? file->library : "?");
+    stk__text_printf(t, "\n  %-*sHDF5, as libhdf5 %s sees it", LABEL_WIDTH, "format",
+                     file->library ? file->library : "?");
     if (file->base)
         stk__text_printf(t, "; a user block of %" PRId64 " bytes", file->base);
     stk__text_printf(t, "\n  %-*s", LABEL_WIDTH, "size");
@@ -190,7 +193,8 @@ static void json_dataset(stk__text *t, const stk__h5_dataset *d)
         else
             stk__text_printf(t, "%" PRIu64, d->max_dims[i]);
     }
-    stk__text_printf(t, "],\"layout\":\"%s\"", d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
+    stk__text_printf(t, "],\"layout\":\"%s\"",
+                     d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
     if (d->layout == STK__H5_LAYOUT_CHUNKED)
         json_dims(t, "chunk", d->chunk_dims, d->rank);
     stk__text_printf(t, ",\"chunks\":%" PRId64 ",\"filters\":[", d->stored_chunks);
@@ -200,8 +204,12 @@ static void json_dataset(stk__text *t, const stk__h5_dataset *d)
         stk__text_json_str(t, name ? name : "");
         stk__text_putc(t, '}');
     }
-    stk__text_printf(t, "],\"stored_bytes\":%" PRId64 ",\"raw_bytes\":%.0f,\"read_by\":\"%s\",\"why\":", d->stored_bytes,
-                     raw_bytes(d), d->leaf_count == 0 ? "nobody" : d->way == STK__H5_BY_LIBRARY ? "library" : "parallel");
+    stk__text_printf(t,
+                     "],\"stored_bytes\":%" PRId64 ",\"raw_bytes\":%.0f,\"read_by\":\"%s\",\"why\":", d->stored_bytes,
+                     raw_bytes(d),
+                     d->leaf_count == 0             ? "nobody"
+                     : d->way == STK__H5_BY_LIBRARY ? "library"
+                                                    : "parallel");
     stk__text_json_str(t, d->why ? d->why : "");
     stk__text_putc(t, '}');
 }
@@ -237,7 +245,8 @@ static void json_file(stk__text *t, const stk__h5_file *file, const hdf5_checked
 /* ---- reading everything ---- */
 
 /* Runs all rows of one dataset through the engine; STOP tells the first error, SKIP counts the bad rows. */
-static stk_status run_dataset(const char *path, const stk__h5_dataset *d, stk_on_error policy, int64_t *out_skipped, stk_error *err)
+static stk_status run_dataset(const char *path, const stk__h5_dataset *d, stk_on_error policy, int64_t *out_skipped,
+                              stk_error *err)
 {
     stk__text text = STK__TEXT_INIT;
     stk__text_puts(&text, "hdf5(");
@@ -287,7 +296,8 @@ static void check_file(const stk__h5_file *file, hdf5_checked *out)
     }
 }
 
-stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t limit, stk__text *out, hdf5_checked *checked, stk_error *err)
+stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t limit, stk__text *out,
+                            hdf5_checked *checked, stk_error *err)
 {
     stk__h5_helper *helper = NULL;
     stk__h5_file *file = NULL;

@@ -1,6 +1,7 @@
 /*
- * The bare limit of reading chunks on one thread: pread, libdeflate, and the unshuffle of Stoker's own kernel, into one buffer:
- * hdf5_loop FILE CHUNKS CHUNK-BYTES ELEMENT-BYTES SECONDS. CHUNKS has an offset and a size in each line; element bytes 1: not shuffled.
+ * The bare limit of reading chunks on one thread: pread, libdeflate, and the unshuffle of Stoker's own kernel, into
+ * one buffer: hdf5_loop FILE CHUNKS CHUNK-BYTES ELEMENT-BYTES SECONDS. CHUNKS has an offset and a size in each line;
+ * element bytes 1: not shuffled.
  */
 #include <fcntl.h>
 #include <libdeflate.h>
@@ -61,8 +62,8 @@ int main(int argc, char **argv)
     do {
         for (size_t i = 0; i < count; i++, done++) {
             const ssize_t n = pread(fd, stored, (size_t)places[i].size, places[i].offset);
-            if (n != places[i].size ||
-                libdeflate_zlib_decompress(d, stored, (size_t)n, element > 1 ? planes : out, bytes, NULL) != LIBDEFLATE_SUCCESS) {
+            if (n != places[i].size || libdeflate_zlib_decompress(d, stored, (size_t)n, element > 1 ? planes : out,
+                                                                  bytes, NULL) != LIBDEFLATE_SUCCESS) {
                 fprintf(stderr, "hdf5_loop: chunk %zu cannot be decoded\n", i);
                 return 1;
             }
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
         }
         end = now(CLOCK_MONOTONIC);
     } while (end - start < seconds);
-    printf("{\"chunks\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n", done, end - start, now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    printf("{\"chunks\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n", done, end - start,
+           now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
     libdeflate_free_decompressor(d);
     close(fd);
     free(places);

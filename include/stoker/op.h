@@ -201,6 +201,7 @@ typedef struct stk_open_info {
     int64_t memory_bytes;  /* the whole budget */
     uint64_t seed;
     bool exact;            /* nothing may be approximated */
+    bool repeats;          /* samples are visited more than once */
 } stk_open_info;
 
 /* Functions of the engine. Use the stk_... wrappers below. */

@@ -63,7 +63,8 @@ static void *host_out(const stk_call *call, stk_sample *sample, int id, const in
         const int64_t row = sample->row;
         value->data = w->part->dense[var->column] + (size_t)row * var->row_bytes;
     } else {
-        value->data = stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * var->element_bytes, err);
+        value->data =
+            stk__arena_alloc(&w->scratch, w->pipeline->chunks, (size_t)value->elements * var->element_bytes, err);
     }
     return value->data;
 }
@@ -75,7 +76,8 @@ static void *host_bytes_block(const stk_call *call, int id, size_t size, stk_err
     return stk__arena_alloc(arena, w->pipeline->chunks, size, err);
 }
 
-static void host_set_bytes(const stk_call *call, stk_sample *sample, int id, const void *data, int64_t size, bool in_block)
+static void host_set_bytes(const stk_call *call, stk_sample *sample, int id, const void *data, int64_t size,
+                           bool in_block)
 {
     stk__worker *w = worker_of(call);
     const stk__var *var = &w->pipeline->plan.vars[id];
@@ -96,8 +98,8 @@ static void host_random(const stk_call *call, const stk_sample *sample, uint32_t
     /* What a cache keeps must not depend on the epoch in which it was filled. */
     const bool before_cache = wc->step < wc->worker->pipeline->plan.cache_at;
     const uint64_t index = (uint64_t)sample->index;
-    const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32),
-                                 before_cache ? 0 : (uint32_t)sample->epoch, block};
+    const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), before_cache ? 0 : (uint32_t)sample->epoch,
+                                 block};
     stk__philox(wc->key, counter, out);
 }
 
@@ -111,7 +113,8 @@ static void host_waited(const stk_call *call, const char *what, int64_t since_ns
 {
     const stk__worker *w = worker_of(call);
     if (w->track)
-        stk__track_slice(w->track, stk__recorder_name(w->pipeline->recorder, what, "wait"), since_ns, stk__now_ns(), NULL);
+        stk__track_slice(w->track, stk__recorder_name(w->pipeline->recorder, what, "wait"), since_ns, stk__now_ns(),
+                         NULL);
 }
 
 static void *host_alloc(const stk_call *call, size_t size, stk_error *err)
@@ -142,8 +145,7 @@ static bool host_peek(const stk_call *call, int64_t ahead, int64_t *out_index)
     stk__position position = {stk__position_scale(at, 1, ahead), w->part ? w->part->sequence : w->idle_epoch};
     /* An epoch that was resumed with another number of ranks has fewer. */
     const bool resumed = chain->elastic && chain->repeat_at >= chain->batch_at && chain->shard_at < chain->batch_at;
-    const int64_t samples =
-        resumed && position.epoch == chain->elastic_epoch ? chain->first_samples : chain->samples;
+    const int64_t samples = resumed && position.epoch == chain->elastic_epoch ? chain->first_samples : chain->samples;
     if (!p->direct) {
         if (position.index >= p->total_tickets)
             return false;

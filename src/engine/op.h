@@ -52,10 +52,10 @@ typedef struct stk__order {
     stk__order_kind kind;
     int64_t (*length)(const void *state, int64_t n); /* n and the result may be STK__ENDLESS */
     void (*map)(const void *state, int64_t n, stk__position *position);
-    stk__pass (*pass)(const void *state, int64_t seen);            /* SELECT */
-    int64_t (*buffer)(const void *state);                          /* SHUFFLE: samples held back over a stream */
-    uint64_t (*seed)(const void *state, int64_t epoch);            /* SHUFFLE */
-    int64_t (*times)(const void *state);                           /* REPEAT */
+    stk__pass (*pass)(const void *state, int64_t seen); /* SELECT */
+    int64_t (*buffer)(const void *state);               /* SHUFFLE: samples held back over a stream */
+    uint64_t (*seed)(const void *state, int64_t epoch); /* SHUFFLE */
+    int64_t (*times)(const void *state);                /* REPEAT */
     /* INTERLEAVE: firsts[0..groups] are the numbers of the groups' first samples, then the count. Called once, before map. */
     stk_status (*prepare)(void *state, const int64_t *firsts, int64_t groups, stk_error *err);
     void (*cycle)(const void *state, int64_t *out_cycle, int64_t *out_block); /* INTERLEAVE over a stream */
@@ -63,8 +63,8 @@ typedef struct stk__order {
        then the count. Called once, before map. *out_note is what the plan tells people, to be freed; NULL: nothing.
        *out_bytes is how much memory its blocks take at a time. */
     bool (*wants_blocks)(const void *state);
-    stk_status (*prepare_blocks)(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes, char **out_note,
-                                 int64_t *out_bytes, stk_error *err);
+    stk_status (*prepare_blocks)(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes,
+                                 char **out_note, int64_t *out_bytes, stk_error *err);
     /* SELECT by rank: filled in by the planner when the user named no rank; lets a run go on with another world. */
     void (*set_shard)(void *state, int64_t count, int64_t index);
     void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);
@@ -81,7 +81,8 @@ typedef struct stk__fuse {
     bool (*joins)(const void *const *states, size_t count, const void *next);
     /* All of them for one sample: the fields that the first reads are there, the field that the last writes is to be made. On
        failure *out_at tells which of them was at work. */
-    stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at, stk_error *err);
+    stk_status (*process)(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at,
+                          stk_error *err);
     /* Optional: process comes next for `a`, then for `b`. Work on both at once may take less time. It changes no result. */
     void (*pair)(const stk_call *const *calls, size_t count, const stk_sample *a, const stk_sample *b);
     /* What comes out other than from the ops one by one, for the plan; NULL: nothing. */
@@ -101,8 +102,8 @@ typedef struct stk__prefetch_state {
 } stk__prefetch_state;
 
 typedef struct stk__cache_state {
-    const char *path;    /* NULL: in memory */
-    int64_t memory;      /* at most this many bytes in memory; 0: half the budget */
+    const char *path; /* NULL: in memory */
+    int64_t memory;   /* at most this many bytes in memory; 0: half the budget */
 } stk__cache_state;
 
 #endif

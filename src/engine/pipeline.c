@@ -156,6 +156,7 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         return stk_error_set(err, STK_INVALID, "rank must be in 0..%lld for a world of %lld, got %lld",
                              (long long)config->world - 1, (long long)config->world, (long long)config->rank);
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    p->open_info.repeats = stk__plan_repeats(&p->plan);
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
     p->direct = !p->plan.stream && !p->plan.may_drop;

@@ -43,7 +43,11 @@ static stk_status make_step(stk__plan *plan, int i, stk_error *err)
             stk_error_set(err, STK_INVALID, "unknown op '%s'; 'stoker ops' lists them", text->name);
         return stk__at(err, text->line, text->column, STK_INVALID);
     }
-    *step = (stk__step){.op = op, .number = i, .line = text->line, .column = text->column, .args = text->args,
+    *step = (stk__step){.op = op,
+                        .number = i,
+                        .line = text->line,
+                        .column = text->column,
+                        .args = text->args,
                         .arg_count = text->arg_count};
     /* An op that draws without saying so gets a number of its own too. */
     step->draws = 0x10000 + i;
@@ -78,7 +82,8 @@ static stk_status add_chain(stk__plan *plan, stk__step *step, stk_error *err)
 static stk_status add_relay(stk__plan *plan, stk__step *step, stk_error *err)
 {
     if (plan->relay_count == STK__MAX_RELAYS)
-        return stk_error_set(err, STK_UNSUPPORTED, "more than %d takes, skips and shards behind a filter", STK__MAX_RELAYS);
+        return stk_error_set(err, STK_UNSUPPORTED, "more than %d takes, skips and shards behind a filter",
+                             STK__MAX_RELAYS);
     plan->relays[plan->relay_count++] =
         (stk__relay){.step = step, .segment_at = plan->segment_count, .chain_at = plan->chain.count};
     return STK_OK;
@@ -89,23 +94,26 @@ static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_err
     const stk__order *order = step->op->order;
     const char *name = step->op->name;
     if (order->kind == STK__ORDER_INTERLEAVE && plan->chain.count > 0)
-        return stk_error_set(err, STK_INVALID, "works on the files of the source: put it before shuffle, take, skip, "
-                                               "shard and repeat");
+        return stk_error_set(err, STK_INVALID,
+                             "works on the files of the source: put it before shuffle, take, skip, "
+                             "shard and repeat");
     if (order->kind == STK__ORDER_INTERLEAVE && !plan->source->op->group_count)
         return stk_error_set(err, STK_INVALID, "%s has no files to interleave", plan->source->op->name);
     if (w->after_batch)
         return add_chain(plan, step, err);
     const bool is_shard = order->get_shard != NULL;
     if (w->after_drop && order->kind == STK__ORDER_SHUFFLE && w->after_relay)
-        return stk_error_set(err, STK_UNSUPPORTED, "cannot follow take, skip or shard behind a filter: how many samples "
-                                                   "pass is not known; put it before the filter");
+        return stk_error_set(err, STK_UNSUPPORTED,
+                             "cannot follow take, skip or shard behind a filter: how many samples "
+                             "pass is not known; put it before the filter");
     if (w->after_drop && order->kind == STK__ORDER_SELECT) {
         if (!is_shard || w->after_relay || plan->config.no_approximate) {
             w->after_relay = true;
             return add_relay(plan, step, err);
         }
-        stk__plan_note(plan, "approximate", "shard moved before the filter: each rank filters its own part; parts may "
-                                            "differ in size");
+        stk__plan_note(plan, "approximate",
+                       "shard moved before the filter: each rank filters its own part; parts may "
+                       "differ in size");
     } else if (w->after_sample_op) {
         stk__plan_note(plan, "exact", "%s lifted to the index plane: it only says which sample comes when", name);
     }
@@ -184,8 +192,8 @@ static stk_status place_all(stk__plan *plan, stk_error *err)
 {
     stk__step *first = &plan->steps[0];
     if (first->op->role != STK_ROLE_SOURCE)
-        return at_step(first, stk_error_set(err, STK_INVALID, "a pipeline starts with a source such as tfrecord or range"),
-                       err);
+        return at_step(
+            first, stk_error_set(err, STK_INVALID, "a pipeline starts with a source such as tfrecord or range"), err);
     plan->source = first;
     plan->segment[plan->segment_count++] = first;
     plan->cache_at = -1;
@@ -219,9 +227,10 @@ static stk_status check_after_batch(const stk__plan *plan, stk_error *err)
     for (int i = plan->chain.batch_at; i < plan->chain.count; i++) {
         const stk__step *step = plan->order_steps[i];
         if (step->op->order->kind == STK__ORDER_SHUFFLE)
-            return at_step(step, stk_error_set(err, STK_UNSUPPORTED,
-                                               "batches can only be shuffled when their number is known: there is a "
-                                               "filter, a stream or an --on-error policy before; shuffle samples instead"),
+            return at_step(step,
+                           stk_error_set(err, STK_UNSUPPORTED,
+                                         "batches can only be shuffled when their number is known: there is a "
+                                         "filter, a stream or an --on-error policy before; shuffle samples instead"),
                            err);
         repeats += step->op->order->kind == STK__ORDER_REPEAT;
     }
@@ -277,9 +286,15 @@ static bool pad_fits(stk_dtype dtype, double value)
     static const struct {
         double low, high; /* high: the first that is too large */
     } ranges[STK_DTYPE_COUNT] = {
-        [STK_BOOL] = {0, 2},           [STK_UINT8] = {0, 0x1p8},    [STK_INT8] = {-0x1p7, 0x1p7},
-        [STK_UINT16] = {0, 0x1p16},    [STK_INT16] = {-0x1p15, 0x1p15}, [STK_UINT32] = {0, 0x1p32},
-        [STK_INT32] = {-0x1p31, 0x1p31}, [STK_UINT64] = {0, 0x1p64}, [STK_INT64] = {-0x1p63, 0x1p63},
+        [STK_BOOL] = {0, 2},
+        [STK_UINT8] = {0, 0x1p8},
+        [STK_INT8] = {-0x1p7, 0x1p7},
+        [STK_UINT16] = {0, 0x1p16},
+        [STK_INT16] = {-0x1p15, 0x1p15},
+        [STK_UINT32] = {0, 0x1p32},
+        [STK_INT32] = {-0x1p31, 0x1p31},
+        [STK_UINT64] = {0, 0x1p64},
+        [STK_INT64] = {-0x1p63, 0x1p63},
     };
     if (value == 0 || dtype == STK_BYTES || dtype == STK_FLOAT64)
         return true;
@@ -425,22 +440,25 @@ static stk_status prepare_shuffle(stk__plan *plan, int at, stk_error *err)
     const stk_op *source = plan->source->op;
     const stk__order *order = step->op->order;
     if (!source->block_count || source->block_count(&plan->source->call) == 0) {
-        stk__plan_note(plan, "exact", "the window of shuffle has no effect: %s reads every sample on its own", source->name);
+        stk__plan_note(plan, "exact", "the window of shuffle has no effect: %s reads every sample on its own",
+                       source->name);
         return STK_OK;
     }
     if (at >= plan->chain.batch_at)
-        return stk_error_set(err, STK_INVALID, "a shuffle with a window mixes samples, not batches: put it before batch");
+        return stk_error_set(err, STK_INVALID,
+                             "a shuffle with a window mixes samples, not batches: put it before batch");
     for (int i = 0; i < at; i++)
         if (plan->chain.nodes[i].order->kind != STK__ORDER_SELECT)
-            return stk_error_set(err, STK_INVALID,
-                                 "a shuffle with a window must see the samples in the order of the files: put it before %s",
-                                 plan->order_steps[i]->op->name);
+            return stk_error_set(
+                err, STK_INVALID,
+                "a shuffle with a window must see the samples in the order of the files: put it before %s",
+                plan->order_steps[i]->op->name);
     int64_t *firsts = NULL, blocks = 0;
     char *note = NULL;
     STK_TRY(find_blocks(plan, at, &firsts, &blocks, err));
     int64_t bytes = 0;
-    const stk_status status =
-        order->prepare_blocks(step->state, firsts, blocks, source->block_bytes(&plan->source->call), &note, &bytes, err);
+    const stk_status status = order->prepare_blocks(step->state, firsts, blocks,
+                                                    source->block_bytes(&plan->source->call), &note, &bytes, err);
     if (note)
         stk__plan_note(plan, "as asked", "%s", note);
     check_room(plan, bytes);
@@ -466,7 +484,8 @@ static stk_status check_reach(const stk__plan *plan, stk_error *err)
     for (int i = 0; i < chain->count; i++) {
         if (chain->nodes[i].order->kind == STK__ORDER_SHUFFLE && chain->nodes[i].in == STK__ENDLESS)
             return at_step(plan->order_steps[i],
-                           stk_error_set(err, STK_INVALID, "cannot shuffle what has no end: put it before repeat"), err);
+                           stk_error_set(err, STK_INVALID, "cannot shuffle what has no end: put it before repeat"),
+                           err);
     }
     /* A run that starts so far out would not get anywhere; one that starts nearer never comes there. */
     if (chain->total == 0)
@@ -500,8 +519,10 @@ static stk_status check_counts(const stk__plan *plan, stk_error *err)
     }
     if (!bad)
         return STK_OK;
-    return at_step(bad, stk_error_set(err, STK_UNSUPPORTED, "one stretch for each part needs a known number of samples: there is a "
-                                                            "stream, a filter or an endless repeat before"),
+    return at_step(bad,
+                   stk_error_set(err, STK_UNSUPPORTED,
+                                 "one stretch for each part needs a known number of samples: there is a "
+                                 "stream, a filter or an endless repeat before"),
                    err);
 }
 
@@ -528,6 +549,17 @@ static stk_status complete_order(stk__plan *plan, stk_error *err)
             STK_TRY(at_step(plan->order_steps[i], prepare_shuffle(plan, i, err), err));
     }
     return check_reach(plan, err);
+}
+
+bool stk__plan_repeats(const stk__plan *plan)
+{
+    bool repeats = false;
+    for (int i = 0; i < plan->step_count; i++) {
+        const stk__step *step = &plan->steps[i];
+        if (step->op->role == STK_ROLE_ORDER && step->op->order->kind == STK__ORDER_REPEAT)
+            repeats = repeats || step->op->order->times(step->state) > 1;
+    }
+    return repeats;
 }
 
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)

@@ -105,6 +105,8 @@ typedef struct stk__plan {
 
 /* Reads, checks and rewrites; touches no data. On failure the plan is left for stk__plan_clear. */
 stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *config, stk_error *err);
+/* Whether there is a repeat of more than one round. */
+bool stk__plan_repeats(const stk__plan *plan);
 /* Opens the ops, learns the source's count, completes the chain. */
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
 void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);

@@ -88,8 +88,8 @@ typedef struct stk__h5_dataset {
     int64_t grid[STK__H5_MAX_RANK];       /* chunks along each dimension */
     int64_t block_rows, blocks, across;
     size_t chunk_elements, chunk_bytes; /* of a decoded chunk */
-    bool
-        keep_shuffled; /* BY_CHUNK: filter 0 is a shuffle of whole elements of the only leaf, undone while rows are taken */
+    /* BY_CHUNK: filter 0 is a shuffle of whole elements of the only leaf, undone while rows are taken */
+    bool keep_shuffled;
     stk__h5_chunk *chunks; /* sorted by number; NULL after describe */
     size_t chunk_count;
 } stk__h5_dataset;
@@ -111,9 +111,10 @@ typedef struct stk__h5_file {
 } stk__h5_file;
 
 /*
- * Reads an answer of the helper or a cached index (a FILE message), and checks everything: sizes multiply without overflow, chunks and
- * contiguous data lie inside a file of size_bytes and are sorted, leaves lie inside their elements, filters are sound. A dataset that
- * only breaks what our own path needs (an unknown filter) becomes BY_LIBRARY with a reason. CORRUPT with the dataset and what is wrong.
+ * Reads an answer of the helper or a cached index (a FILE message), and checks everything: sizes multiply without
+ * overflow, chunks and contiguous data lie inside a file of size_bytes and are sorted, leaves lie inside their
+ * elements, filters are sound. A dataset that only breaks what our own path needs (an unknown filter) becomes
+ * BY_LIBRARY with a reason. CORRUPT with the dataset and what is wrong.
  */
 stk_status stk__h5_parse(const uint8_t *data, size_t size, int64_t size_bytes, stk__h5_file **out, stk_error *err);
 void stk__h5_file_free(stk__h5_file *file);
@@ -121,13 +122,16 @@ void stk__h5_file_free(stk__h5_file *file);
 /* Whether a file begins like HDF5: the signature at 0, 512, 1024, 2048, ... */
 bool stk__h5_is_file(const char *path);
 
-/* Datasets by path (count 0: all) without their chunk tables. UNSUPPORTED or INVALID with near names when one is not there. */
+/*
+ * Datasets by path (count 0: all) without their chunk tables. UNSUPPORTED or INVALID with near names when one is not
+ * there.
+ */
 stk_status stk__h5_describe(stk__h5_helper *helper, const char *path, const char *const *datasets, size_t count,
                             stk__h5_file **out, stk_error *err);
 /*
- * The same with chunk tables. With a cache_dir it is kept there, keyed by path, file identity (size, mtime, inode, device), the datasets asked for and
- * STK__H5_WIRE_VERSION; a damaged or stale one is made anew, one that cannot be written is no error. The file must not change
- * meanwhile: CORRUPT.
+ * The same with chunk tables. With a cache_dir it is kept there, keyed by path, file identity (size, mtime, inode,
+ * device), the datasets asked for and STK__H5_WIRE_VERSION; a damaged or stale one is made anew, one that cannot be
+ * written is no error. The file must not change meanwhile: CORRUPT.
  */
 stk_status stk__h5_index(stk__h5_helper *helper, const char *path, const char *const *datasets, size_t count,
                          const char *cache_dir, stk__h5_file **out, stk_error *err);
@@ -136,22 +140,29 @@ stk_status stk__h5_index(stk__h5_helper *helper, const char *path, const char *c
 const stk__h5_chunk *stk__h5_find(const stk__h5_dataset *d, uint64_t number);
 
 /*
- * Rows [first, first + rows) of a dataset as libhdf5 gives them, rows * row_bytes into `out`. Values of variable length point into *out_heap,
- * of at most max_heap bytes, to be freed with stk__free; NULL: there are none. Any thread, one at a time.
+ * Rows [first, first + rows) of a dataset as libhdf5 gives them, rows * row_bytes into `out`. Values of variable
+ * length point into *out_heap, of at most max_heap bytes, to be freed with stk__free; NULL: there are none. Any
+ * thread, one at a time.
  */
-stk_status stk__h5_library_rows(stk__h5_helper *helper, const char *path, const stk__h5_dataset *d, int64_t first, int64_t rows,
-                                size_t max_heap, uint8_t *out, uint8_t **out_heap, size_t *out_heap_bytes, stk_error *err);
+stk_status stk__h5_library_rows(stk__h5_helper *helper, const char *path, const stk__h5_dataset *d, int64_t first,
+                                int64_t rows, size_t max_heap, uint8_t *out, uint8_t **out_heap, size_t *out_heap_bytes,
+                                stk_error *err);
 
 /* ---- values ---- */
 
 /*
- * Takes values of `leaf` out of a decoded chunk (chunk `number`; still shuffled when d->keep_shuffled, unless `plain`) for rows [row, row + rows), which all lie in
- * that chunk's block. Row r goes to out + (r - row) * out_stride, in the field's own order: row_elements of the dataset times leaf->count values of leaf->size bytes, little-endian; of these the
- * part that this chunk has is written. out_stride >= row_elements * leaf->count * leaf->size.
+ * Takes values of `leaf` out of a decoded chunk (chunk `number`; still shuffled when d->keep_shuffled, unless
+ * `plain`) for rows [row, row + rows), which all lie in that chunk's block. Row r goes to out + (r - row) *
+ * out_stride, in the field's own order: row_elements of the dataset times leaf->count values of leaf->size bytes,
+ * little-endian; of these the part that this chunk has is written. out_stride >= row_elements * leaf->count *
+ * leaf->size.
  */
 void stk__h5_take(const stk__h5_dataset *d, const stk__h5_leaf *leaf, uint64_t number, const uint8_t *chunk, bool plain,
                   int64_t row, int64_t rows, uint8_t *out, size_t out_stride);
-/* The same from rows that lie one behind the other as stored (BY_PLACE, BY_MEMORY, BY_LIBRARY): `data` starts with row `row`. */
+/*
+ * The same from rows that lie one behind the other as stored (BY_PLACE, BY_MEMORY, BY_LIBRARY): `data` starts with
+ * row `row`.
+ */
 void stk__h5_take_rows(const stk__h5_dataset *d, const stk__h5_leaf *leaf, const uint8_t *data, int64_t rows,
                        uint8_t *out, size_t out_stride);
 /* Fills a chunk-sized buffer (or n elements) with the fill value. */
@@ -160,13 +171,17 @@ void stk__h5_fill(const stk__h5_dataset *d, uint8_t *out, size_t elements);
 /* The length of a fixed string of leaf->size bytes at `data` without its padding. */
 size_t stk__h5_string_length(const stk__h5_leaf *leaf, const uint8_t *data);
 
-/* Global heaps of one file, for values of variable length; one for each thread. Keeps the collections it read last, up to a limit of bytes. */
+/*
+ * Global heaps of one file, for values of variable length; one for each thread. Keeps the collections it read last,
+ * up to a limit of bytes.
+ */
 typedef struct stk__h5_heap stk__h5_heap;
 stk_status stk__h5_heap_new(size_t max_bytes, stk__h5_heap **out, stk_error *err);
 void stk__h5_heap_free(stk__h5_heap *heap);
 /*
- * The value that a stored descriptor (leaf->size bytes: length, address, index) points to: a view that lives until the next call. `unit` is the size of one value (1 for strings): *out_size is length * unit.
- * CORRUPT with what does not fit: no GCOL at that address, an index that is not there, an object shorter than the descriptor says.
+ * The value that a stored descriptor (leaf->size bytes: length, address, index) points to: a view that lives until
+ * the next call. `unit` is the size of one value (1 for strings): *out_size is length * unit. CORRUPT with what does
+ * not fit: no GCOL at that address, an index that is not there, an object shorter than the descriptor says.
  */
 stk_status stk__h5_heap_get(stk__h5_heap *heap, const stk__h5_file *file, int fd, const uint8_t *descriptor,
                             size_t unit, const uint8_t **out_data, size_t *out_size, stk_error *err);

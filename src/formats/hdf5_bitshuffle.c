@@ -1,4 +1,7 @@
-/* The bitshuffle filter of HDF5 (32008): blocks of elements whose bits are regrouped, with LZ4, Zstandard or nothing behind. */
+/*
+ * The bitshuffle filter of HDF5 (32008): blocks of elements whose bits are regrouped, with LZ4, Zstandard or nothing
+ * behind.
+ */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +18,10 @@
 
 enum { ELEMENT_SIZE = 2, BLOCK_SIZE = 3, COMPRESSOR = 4 }; /* client values; the first two are a version */
 enum { WITH_NOTHING = 0, WITH_LZ4 = 2, WITH_ZSTD = 3 };
-/* When compressed: size of the data in 8 bytes, bytes of a block in 4, all big-endian; before each block its stored size in 4. */
+/*
+ * When compressed: size of the data in 8 bytes, bytes of a block in 4, all big-endian; before each block its stored
+ * size in 4.
+ */
 enum { HEADER = 12, BLOCK_HEADER = 4 };
 
 static uint32_t value_of(const stk__h5_filter *filter, size_t i)

@@ -15,10 +15,11 @@ typedef struct stk__h5_scratch {
 uint8_t *stk__h5_scratch_get(stk__h5_scratch *s, size_t size);
 
 /*
- * Undoes one filter: reads in[0..in_size), writes at most out_size bytes (STK__H5_AIR more may be scribbled over), sets
- * *out_written. `out_size` is the most that this stage can sensibly give: the chunk, or a little more where a checksum follows.
- * Data that would give more is cut, and *out_written is out_size then. CORRUPT when the data is no such stream, its size or checksum does not fit;
- * the message says what was found ("stored checksum is 0x..., the data has 0x...") without the filter's name, which the caller puts before it.
+ * Undoes one filter: reads in[0..in_size), writes at most out_size bytes (STK__H5_AIR more may be scribbled over),
+ * sets *out_written. `out_size` is the most that this stage can sensibly give: the chunk, or a little more where a
+ * checksum follows. Data that would give more is cut, and *out_written is out_size then. CORRUPT when the data is no
+ * such stream, its size or checksum does not fit; the message says what was found ("stored checksum is 0x..., the
+ * data has 0x...") without the filter's name, which the caller puts before it.
  */
 typedef stk_status stk__h5_undo(const stk__h5_filter *filter, stk__h5_scratch *scratch, const uint8_t *in,
                                 size_t in_size, uint8_t *out, size_t out_size, size_t *out_written, stk_error *err);

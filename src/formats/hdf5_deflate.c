@@ -1,6 +1,7 @@
 /*
- * The deflate filter of HDF5 undone. libdeflate does single streams, and our own reader pairs of them; what either of them refuses
- * goes through zlib, which has the last word as it has in libhdf5: streams may be longer or shorter than the chunk.
+ * The deflate filter of HDF5 undone. libdeflate does single streams, and our own reader pairs of them; what either of
+ * them refuses goes through zlib, which has the last word as it has in libhdf5: streams may be longer or shorter than
+ * the chunk.
  */
 #include "formats/hdf5_deflate.h"
 
@@ -115,9 +116,9 @@ stk_status stk__h5_inflate(stk__h5_inflater *f, stk__h5_stream *s, stk_error *er
 /* ---- two ---- */
 
 /*
- * Where most codes stand for literals, the look-ups of one stream wait for each other, and those of a second one fill the
- * time. With many matches the branches are what costs, and libdeflate is better at these. Measured: in pairs 1.5 times as
- * fast at ratio 1.1, 1.1 to 1.3 times at 1.5, as fast at 1.7.
+ * Where most codes stand for literals, the look-ups of one stream wait for each other, and those of a second one fill
+ * the time. With many matches the branches are what costs, and libdeflate is better at these. Measured: in pairs 1.5
+ * times as fast at ratio 1.1, 1.1 to 1.3 times at 1.5, as fast at 1.7.
  */
 bool stk__h5_inflate_pairs(size_t in_size, size_t chunk_bytes)
 {

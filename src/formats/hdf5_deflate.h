@@ -26,7 +26,10 @@ typedef struct stk__h5_stream {
     size_t size; /* bytes that the stream gives: less than out_size, or more, up to `longest` */
 } stk__h5_stream;
 
-/* CORRUPT for what is no zlib stream, is cut off, has a wrong checksum or is too long. What follows the stream is ignored. */
+/*
+ * CORRUPT for what is no zlib stream, is cut off, has a wrong checksum or is too long. What follows the stream is
+ * ignored.
+ */
 stk_status stk__h5_inflate(stk__h5_inflater *f, stk__h5_stream *s, stk_error *err);
 /* Whether such a stream is better done together with another like it: data that compresses little is. */
 bool stk__h5_inflate_pairs(size_t in_size, size_t chunk_bytes);

@@ -11,6 +11,8 @@
 #define CHUNK_BYTES_MAX ((uint64_t)2 << 30)
 /* What is not chunked comes in blocks of about this size; what libhdf5 reads, in blocks of at most that one. */
 enum { BLOCK_BYTES = 1 << 20, LIBRARY_BYTES = 256 << 20, ENTRY_BYTES = 32, LIBRARY_DESCRIPTOR = 16 };
+/* Of descriptors of variable length that libhdf5 reads: their contents come with them, and may be much larger. */
+enum { VLEN_BYTES = 16 << 10 };
 
 /* What the steps share. */
 typedef struct deriving {
@@ -264,7 +266,10 @@ static int64_t rows_of(const stk__h5_dataset *d, size_t bytes)
 /* Blocks of what has no chunks: as if it had, of whole rows. */
 static void cut_blocks(stk__h5_dataset *d)
 {
-    d->block_rows = d->way == STK__H5_BY_MEMORY ? STK_MAX(d->rows, (int64_t)1) : rows_of(d, BLOCK_BYTES);
+    size_t bytes = BLOCK_BYTES;
+    for (size_t i = 0; d->way == STK__H5_BY_LIBRARY && i < d->leaf_count; i++)
+        bytes = is_vlen(&d->leaves[i]) ? VLEN_BYTES : bytes;
+    d->block_rows = d->way == STK__H5_BY_MEMORY ? STK_MAX(d->rows, (int64_t)1) : rows_of(d, bytes);
     d->chunk_dims[0] = d->block_rows;
     d->grid[0] = ceil_div(d->rows, d->block_rows);
     for (int32_t i = 1; i < d->rank; i++) {
@@ -288,6 +293,9 @@ static void count_blocks(const deriving *g)
     if (d->way == STK__H5_BY_LIBRARY) {
         /* It is asked for whole rows, whatever the shape of the chunks. */
         d->block_rows = STK_MIN(d->block_rows, rows_of(d, LIBRARY_BYTES));
+        for (size_t i = 0; i < d->leaf_count; i++)
+            if (is_vlen(&d->leaves[i]))
+                d->block_rows = STK_MIN(d->block_rows, rows_of(d, VLEN_BYTES));
         d->chunk_elements = (size_t)d->block_rows * (size_t)d->row_elements;
         d->chunk_bytes = (size_t)d->block_rows * d->row_bytes;
         d->across = 1;

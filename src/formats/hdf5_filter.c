@@ -137,7 +137,10 @@ void stk__h5_decoder_free(stk__h5_decoder *d)
     stk__free(d);
 }
 
-/* The most that a stage may give other than the last: checksums, headers, and data that an inner compressor made longer. */
+/*
+ * The most that a stage may give other than the last: checksums, headers, and data that an inner compressor made
+ * longer.
+ */
 static size_t stage_limit(size_t chunk_bytes)
 {
     return chunk_bytes + chunk_bytes / 8 + 65536;
@@ -212,7 +215,9 @@ static bool run_open(run *r, const stk__h5_job *job, lane *l, stk_error *err)
     return true;
 }
 
-/* Where a stage writes to, and how much at most: the chunk itself in the end, else a buffer. NULL when memory is out. */
+/*
+ * Where a stage writes to, and how much at most: the chunk itself in the end, else a buffer. NULL when memory is out.
+ */
 static uint8_t *stage_target(run *r, size_t *out_size)
 {
     if (is_last(r)) {
@@ -370,8 +375,8 @@ static const stk__h5_filter *run_on(run *r, stk__h5_inflater *inflater, bool to_
 /* ---- the end ---- */
 
 /*
- * Planes of another number of elements than the chunk has cannot be left as they are: the shuffle is undone, the data cut
- * or filled up, and shuffled anew. No sane file has such chunks.
+ * Planes of another number of elements than the chunk has cannot be left as they are: the shuffle is undone, the data
+ * cut or filled up, and shuffled anew. No sane file has such chunks.
  */
 static stk_status shuffle_anew(stk__h5_decoder *d, run *r)
 {

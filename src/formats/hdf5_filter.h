@@ -41,8 +41,9 @@ typedef struct stk__h5_filter {
 const char *stk__h5_filter_name(uint32_t id);
 
 /*
- * Whether these filters can be undone here; else false, with the reason in `why` ("filter 307 is not built in"). Checks the client
- * values too: a set that passes never reads past value_count. `chunk_bytes` is the size of a decoded chunk.
+ * Whether these filters can be undone here; else false, with the reason in `why` ("filter 307 is not built in").
+ * Checks the client values too: a set that passes never reads past value_count. `chunk_bytes` is the size of a
+ * decoded chunk.
  */
 bool stk__h5_filters_known(const stk__h5_filter *filters, size_t count, size_t chunk_bytes, char *why, size_t why_size);
 
@@ -66,23 +67,23 @@ typedef struct stk__h5_job {
 } stk__h5_job;
 
 /*
- * Undoes the filters. Never writes more than out_size (and the air behind), whatever the data claims. A result that is longer
- * than out_size is cut as libhdf5 does; one that is shorter is filled up with zeros. CORRUPT with the filter's name, what
- * was found and what was wanted.
+ * Undoes the filters. Never writes more than out_size (and the air behind), whatever the data claims. A result that
+ * is longer than out_size is cut as libhdf5 does; one that is shorter is filled up with zeros. CORRUPT with the
+ * filter's name, what was found and what was wanted.
  */
 stk_status stk__h5_decode(stk__h5_decoder *d, const stk__h5_job *job, stk_error *err);
 /*
- * Two chunks, with the same results as one after the other; *err of each may be NULL. Where both come to a deflate of data that
- * compresses little, these are undone in turns, which takes two thirds of the time.
+ * Two chunks, with the same results as one after the other; *err of each may be NULL. Where both come to a deflate of
+ * data that compresses little, these are undone in turns, which takes two thirds of the time.
  */
 bool stk__h5_pairs_well(const stk__h5_job *job); /* whether a pair takes less time than this one and another after it */
 void stk__h5_decode_pair(stk__h5_decoder *d, const stk__h5_job *const jobs[2], stk_status status[2],
                          stk_error *const err[2]);
 
 /*
- * Applies the filters (deflate, shuffle, fletcher32, lzf, lz4 and zstd) to one chunk. *out grows (stk__grow, capacity in *capacity) and
- * holds *out_size bytes then. An optional filter that gains nothing is left out and its bit set in *out_mask. Tables come from
- * the encoder, one for each thread.
+ * Applies the filters (deflate, shuffle, fletcher32, lzf, lz4 and zstd) to one chunk. *out grows (stk__grow, capacity
+ * in *capacity) and holds *out_size bytes then. An optional filter that gains nothing is left out and its bit set in
+ * *out_mask. Tables come from the encoder, one for each thread.
  */
 typedef struct stk__h5_encoder stk__h5_encoder;
 stk_status stk__h5_encoder_new(stk__h5_encoder **out, stk_error *err);

@@ -436,7 +436,7 @@ static stk_status exchange(asking *a, const stk__text *request, size_t max_bytes
         size |= (uint64_t)frame[i] << 8 * i;
     if (size > max_bytes) {
         end_locked(a->session, 0);
-        return stk_error_set(a->err, STK_CORRUPT,
+        return stk_error_set(a->err, STK_BUDGET,
                              STK__H5_HELPER_NAME " announced an answer of %llu bytes, at most %zu are taken",
                              (unsigned long long)size, max_bytes);
     }

@@ -29,7 +29,8 @@ static stk_status take_rows(const uint8_t *answer, size_t size, size_t wanted, u
 {
     stk__wire data = {NULL, NULL}, heap = {NULL, NULL};
     if (!find_rows(answer, size, &data, &heap) || (size_t)(data.end - data.p) != wanted)
-        return stk_error_set(err, STK_CORRUPT, "libhdf5 gave %zu bytes of rows, wanted %zu", (size_t)(data.end - data.p), wanted);
+        return stk_error_set(err, STK_CORRUPT, "libhdf5 gave %zu bytes of rows, wanted %zu",
+                             (size_t)(data.end - data.p), wanted);
     if (wanted)
         memcpy(out, data.p, wanted);
     const size_t heap_bytes = (size_t)(heap.end - heap.p);
@@ -43,8 +44,9 @@ static stk_status take_rows(const uint8_t *answer, size_t size, size_t wanted, u
     return STK_OK;
 }
 
-stk_status stk__h5_library_rows(stk__h5_helper *helper, const char *path, const stk__h5_dataset *d, int64_t first, int64_t rows,
-                                size_t max_heap, uint8_t *out, uint8_t **out_heap, size_t *out_heap_bytes, stk_error *err)
+stk_status stk__h5_library_rows(stk__h5_helper *helper, const char *path, const stk__h5_dataset *d, int64_t first,
+                                int64_t rows, size_t max_heap, uint8_t *out, uint8_t **out_heap, size_t *out_heap_bytes,
+                                stk_error *err)
 {
     const size_t wanted = (size_t)rows * d->row_bytes;
     uint8_t *answer = NULL;

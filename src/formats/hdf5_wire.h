@@ -1,10 +1,10 @@
 /*
  * What this library and its helper program stoker-hdf5 say to each other, and what a cached index holds.
  *
- * The helper alone calls libhdf5, so that a file that makes that library crash or hang takes nobody else down. It reads requests from
- * standard input and answers on standard output. Each is a frame: its size as 8 bytes (little-endian), then a message in
- * protobuf wire format (base/wire.h). Numbers are varints unless told otherwise; `text` is bytes without NUL. Unknown
- * fields are skipped. Both sides take the other's words for untrusted.
+ * The helper alone calls libhdf5, so that a file that makes that library crash or hang takes nobody else down. It
+ * reads requests from standard input and answers on standard output. Each is a frame: its size as 8 bytes
+ * (little-endian), then a message in protobuf wire format (base/wire.h). Numbers are varints unless told otherwise;
+ * `text` is bytes without NUL. Unknown fields are skipped. Both sides take the other's words for untrusted.
  */
 #ifndef STK_FORMATS_HDF5_WIRE_H
 #define STK_FORMATS_HDF5_WIRE_H
@@ -24,12 +24,12 @@
 
 /* ---- requests ---- */
 enum {
-    STK__H5_REQUEST_KIND = 1,         /* STK__H5_ASK_... */
-    STK__H5_REQUEST_PATH = 2,         /* text: the file */
-    STK__H5_REQUEST_DATASET = 3,      /* text, repeated: paths; none: all datasets. READ, CHUNK, ROWS: one */
-    STK__H5_REQUEST_FIRST_ROW = 4,    /* READ, ROWS */
-    STK__H5_REQUEST_ROWS = 5,         /* READ: how many. CHUNK: rows of a last one that is not full. FINISH: rows of all */
-    STK__H5_REQUEST_NEW = 6,          /* CREATE, repeated: a NEW message for each dataset */
+    STK__H5_REQUEST_KIND = 1,      /* STK__H5_ASK_... */
+    STK__H5_REQUEST_PATH = 2,      /* text: the file */
+    STK__H5_REQUEST_DATASET = 3,   /* text, repeated: paths; none: all datasets. READ, CHUNK, ROWS: one */
+    STK__H5_REQUEST_FIRST_ROW = 4, /* READ, ROWS */
+    STK__H5_REQUEST_ROWS = 5,      /* READ: how many. CHUNK: rows of a last one that is not full. FINISH: rows of all */
+    STK__H5_REQUEST_NEW = 6,       /* CREATE, repeated: a NEW message for each dataset */
     STK__H5_REQUEST_CHUNK_OFFSET = 7, /* CHUNK, repeated: element coordinates */
     STK__H5_REQUEST_MASK = 8,         /* CHUNK: filters that were left out */
     STK__H5_REQUEST_DATA = 9,         /* CHUNK: bytes as to be stored. ROWS: values of variable length, see below */
@@ -86,9 +86,9 @@ enum {
     STK__H5_DATASET_COMPACT = 14,     /* bytes: the data of a compact dataset */
     STK__H5_DATASET_STORED = 15,      /* bytes that it takes in the file */
     STK__H5_DATASET_CHUNK_COUNT = 16, /* chunks that are there */
-    STK__H5_DATASET_CHUNKS =
-        17, /* INDEX: bytes, 32 for each chunk that is there, sorted by number: four little-endian uint64:
-                                      number in the grid (row-major over ceil(dim / chunk)), absolute address, size, mask */
+    /* INDEX: bytes, 32 for each chunk that is there, sorted by number: four little-endian uint64: number in the grid
+       (row-major over ceil(dim / chunk)), absolute address, size, mask */
+    STK__H5_DATASET_CHUNKS = 17,
     STK__H5_DATASET_ATTRIBUTE = 18, /* repeated: an ATTRIBUTE message */
     STK__H5_DATASET_INDEX = 19,     /* text for people: "v1 B-tree", "fixed array", ... where it can be told */
     STK__H5_DATASET_HAS_FILL = 20   /* 1: the user set a fill value */
@@ -106,7 +106,10 @@ enum {
     STK__H5_FILTER_VALUE = 3, /* repeated */
     STK__H5_FILTER_NAME = 4   /* text */
 };
-/* A field that an element holds: the element itself, or a member of a compound, through any number of arrays and compounds. */
+/*
+ * A field that an element holds: the element itself, or a member of a compound, through any number of arrays and
+ * compounds.
+ */
 enum {
     STK__H5_LEAF_PATH = 1,      /* text: "" for the element itself, "a" or "a/b" for members */
     STK__H5_LEAF_KIND = 2,      /* STK__H5_KIND_... */
@@ -119,7 +122,7 @@ enum {
     STK__H5_LEAF_BASE_KIND = 9, /* KIND_VLEN: kind, size and swap of its values */
     STK__H5_LEAF_BASE_SIZE = 10,
     STK__H5_LEAF_BASE_SWAP = 11,
-    STK__H5_LEAF_UTF8 = 12      /* strings: 1: their character set is UTF-8 */
+    STK__H5_LEAF_UTF8 = 12 /* strings: 1: their character set is UTF-8 */
 };
 enum {
     STK__H5_KIND_INT = 1,    /* two's complement, all bits used, 1, 2, 4 or 8 bytes; enums too */
@@ -129,11 +132,11 @@ enum {
     STK__H5_KIND_BOOL = 5,   /* an enum of one byte with FALSE = 0 and TRUE = 1, as h5py writes it */
     STK__H5_KIND_STRING = 6, /* of fixed size */
     STK__H5_KIND_OPAQUE = 7,
-    STK__H5_KIND_VLEN_STRING =
-        8, /* stored as uint32 length, address (FILE_OFFSET_SIZE bytes), uint32 index of a global heap, all little-endian.
-                                     READ gives 16 bytes: uint32 length, uint64 place in HEAP, uint32 0 */
-    STK__H5_KIND_VLEN =
-        9 /* a sequence of INT, UINT, FLOAT, BFLOAT or BOOL; stored likewise; the length counts values */
+    /* Stored as uint32 length, address (FILE_OFFSET_SIZE bytes), uint32 index of a global heap, all little-endian. READ
+       gives 16 bytes: uint32 length, uint64 place in HEAP, uint32 0. */
+    STK__H5_KIND_VLEN_STRING = 8,
+    /* A sequence of INT, UINT, FLOAT, BFLOAT or BOOL; stored likewise; the length counts values. */
+    STK__H5_KIND_VLEN = 9
 };
 enum { STK__H5_PAD_NUL_TERMINATED = 0, STK__H5_PAD_NUL = 1, STK__H5_PAD_SPACE = 2 };
 enum {

@@ -1,7 +1,8 @@
 /*
- * Inflates pixels. Filtered rows of photographs are mostly literals, and there
- * it is the look-up of one after the other that takes the time; so an entry of
- * the table holds up to three literals whose codes fit into its bits together.
+ * Inflates pixels and other numbers. Filtered rows of photographs are mostly literals, and there it is the look-up of one
+ * after the other that takes the time; so an entry of the table holds up to three literals whose codes fit into its bits
+ * together. Noisy numbers are literals with short matches in between, and there it is the branches, which cannot be
+ * guessed; so the entries of another kind of table hold literals or a match, and the same instructions do for both.
  */
 #include "formats/image_png_inflate.h"
 
@@ -16,10 +17,19 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bits and literals are read and written as whole words");
 
 #define LITERAL_BITS STK__INFLATE_LITERAL_BITS
+#define MERGED_BITS STK__INFLATE_MERGED_BITS
 #define TAKE STK__INFLATE_TAKE
 #define COUNT STK__INFLATE_COUNT
 #define END_OF_BLOCK STK__INFLATE_END_OF_BLOCK
 #define ELSEWHERE STK__INFLATE_ELSEWHERE
+
+#define IS_LITERAL STK__INFLATE_IS_LITERAL
+#define WHERE 0x1fffu /* the base of a length, or where to look, once it is shifted down */
+
+enum {
+    WINDOW = 32768,    /* no distance is longer */
+    MERGE_INPUT = 4096 /* with less input a merged table takes more time than it saves */
+};
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -135,7 +145,7 @@ INLINE bool lane_goes_on(const lane *l)
     return l->in <= l->in_last && l->out < l->out_stop;
 }
 
-/* At least 56 bits. */
+/* At least 56 bits may be taken then, and all 64 be looked at. */
 INLINE void lane_refill(lane *l)
 {
     uint64_t next;
@@ -150,64 +160,77 @@ INLINE uint32_t lane_look(const lane *l, const stk__inflate *s)
     return s->literals[l->bits & ((1u << LITERAL_BITS) - 1)];
 }
 
-/* Writes the literals of an entry, and looks up the next. */
-INLINE uint32_t lane_put(lane *l, const stk__inflate *s, uint32_t entry)
+/* Writes the literals of an entry. */
+INLINE void lane_put(lane *l, uint32_t entry)
 {
     const uint32_t literals = entry >> 8;
     memcpy(l->out, &literals, 4);
     l->out += (uint8_t)entry >> 6;
     l->bits >>= entry & TAKE;
     l->left -= entry;
-    return lane_look(l, s);
 }
 
+typedef struct match {
+    size_t length, distance;
+} match;
+
 /*
- * A match, or a literal with a long code; *entry is what was looked up, and becomes the next. `full`: nothing was taken
- * since the last refill. False, and nothing is taken, for all else.
+ * Takes a match, or a literal with a long code, which is written, and gives a length of 0, from a lane that was just
+ * filled; `what` is what was looked up. False, and nothing is taken, for all else.
  */
-INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t *entry, bool full)
+INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t what, match *out)
 {
-    uint32_t what = *entry;
-    if (!full)
-        lane_refill(l);
     if (STK_UNLIKELY(what & ELSEWHERE)) {
-        what = s->literals[(what >> 16) + (l->bits >> LITERAL_BITS & ((1u << s->literal_rest) - 1))];
+        what = s->literals[(what >> 16 & WHERE) + (l->bits >> s->literal_bits & ((1u << s->literal_rest) - 1))];
         if (what & COUNT) {
-            lane_put(l, s, what);
-            lane_refill(l);
-            *entry = lane_look(l, s);
+            lane_put(l, what);
+            out->length = 0;
             return true;
         }
     }
     if (STK_UNLIKELY(!what || what & END_OF_BLOCK))
         return false;
-    unsigned extra = what >> 8 & 15;
-    const size_t length = (what >> 16) + (l->bits >> ((what & TAKE) - extra) & ((1u << extra) - 1));
-    const uint64_t bits = l->bits >> (what & TAKE);
+    const unsigned taken = what >> 8 & TAKE;
+    unsigned extra = what >> 29;
+    out->length = (what >> 16 & WHERE) + (l->bits >> (taken - extra) & ((1u << extra) - 1));
+    const uint64_t bits = l->bits >> taken;
     uint32_t where = s->distances[bits & ((1u << s->distance_bits) - 1)];
     if (STK_UNLIKELY(where & ELSEWHERE))
         where = s->distances[(where >> 16) + (bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
     extra = where >> 8 & 15;
-    const size_t distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
-    if (STK_UNLIKELY(!where || distance > (size_t)(l->out - l->out_start)))
+    out->distance = (where >> 16) + (bits >> ((where & TAKE) - extra) & ((1u << extra) - 1));
+    if (STK_UNLIKELY(!where || out->distance > (size_t)(l->out - l->out_start)))
         return false;
     l->bits = bits >> (where & TAKE);
-    l->left -= (what & TAKE) + (where & TAKE);
-    /* The next look-up takes longest, and must not wait for the copy. */
-    lane_refill(l);
-    *entry = lane_look(l, s);
-    l->out = copy_match(l->out, distance, length);
+    l->left -= taken + (where & TAKE);
     return true;
 }
 
 /* Four entries of literals and a look at the next one fit into a refill. */
-_Static_assert(5 * LITERAL_BITS <= 56, "a look-up must not run out of bits");
+_Static_assert(4 * LITERAL_BITS <= 56 && 5 * LITERAL_BITS <= 64, "a look-up must not run out of bits");
 
 INLINE bool step(lane *l, const stk__inflate *s, uint32_t *entry)
 {
     if (STK_UNLIKELY(!(*entry & COUNT)))
         return false;
-    *entry = lane_put(l, s, *entry);
+    lane_put(l, *entry);
+    *entry = lane_look(l, s);
+    return true;
+}
+
+/* What was looked up is no literal: see lane_other(). Looks up the next. `full`: nothing was taken since the last refill. */
+INLINE bool step_other(lane *l, const stk__inflate *s, uint32_t *entry, bool full)
+{
+    match m;
+    if (!full)
+        lane_refill(l);
+    if (!lane_other(l, s, *entry, &m))
+        return false;
+    /* The next look-up takes longest, and must not wait for the copy. */
+    lane_refill(l);
+    *entry = lane_look(l, s);
+    if (STK_LIKELY(m.length))
+        l->out = copy_match(l->out, m.distance, m.length);
     return true;
 }
 
@@ -218,18 +241,16 @@ INLINE bool step(lane *l, const stk__inflate *s, uint32_t *entry)
  */
 INLINE void decode_fast(const stk__inflate *s, reader *r)
 {
-    if (!lane_fits(r))
-        return;
     lane l = lane_open(r);
     lane_refill(&l);
     uint32_t entry = lane_look(&l, s);
     while (lane_goes_on(&l)) {
         if (!step(&l, s, &entry)) {
-            if (!lane_other(&l, s, &entry, true))
+            if (!step_other(&l, s, &entry, true))
                 break;
         } else if (step(&l, s, &entry) && step(&l, s, &entry) && step(&l, s, &entry)) {
             lane_refill(&l);
-        } else if (!lane_other(&l, s, &entry, false)) {
+        } else if (!step_other(&l, s, &entry, false)) {
             break;
         }
     }
@@ -240,8 +261,10 @@ INLINE bool step_pair(lane *a, const stk__inflate *sa, uint32_t *ea, lane *b, co
 {
     if (STK_UNLIKELY(!(*ea & COUNT)) || STK_UNLIKELY(!(*eb & COUNT)))
         return false;
-    *ea = lane_put(a, sa, *ea);
-    *eb = lane_put(b, sb, *eb);
+    lane_put(a, *ea);
+    *ea = lane_look(a, sa);
+    lane_put(b, *eb);
+    *eb = lane_look(b, sb);
     return true;
 }
 
@@ -254,9 +277,7 @@ enum { STOPPED_A = 1, STOPPED_B = 2 };
  */
 INLINE unsigned decode_pair(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
 {
-    unsigned stopped = (lane_fits(ra) ? 0u : STOPPED_A) | (lane_fits(rb) ? 0u : STOPPED_B);
-    if (stopped)
-        return stopped;
+    unsigned stopped = 0;
     lane a = lane_open(ra), b = lane_open(rb);
     lane_refill(&a);
     lane_refill(&b);
@@ -267,9 +288,9 @@ INLINE unsigned decode_pair(const stk__inflate *sa, reader *ra, const stk__infla
         if (step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb) &&
             step_pair(&a, sa, &ea, &b, sb, &eb) && step_pair(&a, sa, &ea, &b, sb, &eb))
             continue;
-        if (!(ea & COUNT) && !lane_other(&a, sa, &ea, false))
+        if (!(ea & COUNT) && !step_other(&a, sa, &ea, false))
             stopped |= STOPPED_A;
-        if (!(eb & COUNT) && !lane_other(&b, sb, &eb, false))
+        if (!(eb & COUNT) && !step_other(&b, sb, &eb, false))
             stopped |= STOPPED_B;
         if (STK_UNLIKELY(stopped))
             break;
@@ -281,58 +302,261 @@ INLINE unsigned decode_pair(const stk__inflate *sa, reader *ra, const stk__infla
     return stopped;
 }
 
-static void decode_fast_plain(const stk__inflate *s, reader *r)
+/* ---- merged tables ---- */
+
+/* And so do two matches, and a look at the next one, also behind one that takes the most bits. */
+_Static_assert(2 * (MERGED_BITS + 13) <= 56 && 2 * (MERGED_BITS + 13) + MERGED_BITS <= 64 && 48 + MERGED_BITS <= 64,
+               "a look-up must not run out of bits");
+_Static_assert(STK__INFLATE_MERGED_LENGTH <= 8, "a match is copied as one word");
+
+INLINE const uint32_t *merged_look(const lane *l, const stk__inflate *s)
 {
-    decode_fast(s, r);
+    return s->literals + (l->bits & ((1u << MERGED_BITS) - 1));
 }
 
-static unsigned decode_pair_plain(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+/* How a loop for merged tables is made. */
+enum {
+    NEAR = 1, /* distances may lead before the start of the output */
+    BMI2 = 2  /* with its instructions */
+};
+
+/* The bits that an entry with a match takes. */
+INLINE uint64_t merged_bits(const lane *l, uint32_t entry, unsigned how)
 {
-    return decode_pair(sa, ra, sb, rb);
+#if defined(__x86_64__)
+    if (how & BMI2) {
+        uint64_t bits;
+        __asm__("bzhi %q2, %1, %0" : "=r"(bits) : "r"(l->bits), "r"(entry) : "cc");
+        return bits;
+    }
+#endif
+    return l->bits & (((uint64_t)1 << (entry & TAKE)) - 1);
+}
+
+/* `b` if the entry holds literals, else `a`, and never by a branch: compilers prefer one, which is guessed wrong as often as
+ * matches come up. */
+INLINE uintptr_t choose(uint32_t entry, uintptr_t a, uintptr_t b)
+{
+#if defined(__x86_64__)
+    __asm__("testb %3, %b2\n\tcmovne %1, %0" : "+r"(a) : "r"(b), "q"(entry), "i"(IS_LITERAL) : "cc");
+    return a;
+#else
+    return entry & IS_LITERAL ? b : a;
+#endif
+}
+
+/*
+ * Literals or a short match, without a branch between them: copies 8 bytes from the entry itself or from the output. The
+ * parts of an entry are loaded one by one, since shifts are what there are too few units for. False, and nothing is
+ * taken, for all else.
+ */
+INLINE bool merged_step(lane *l, const uint32_t *look, unsigned how)
+{
+    const uint32_t entry = *look;
+    const uint8_t *bytes = (const uint8_t *)look;
+    if (STK_UNLIKELY(!(uint8_t)entry))
+        return false;
+    const uint64_t extra = merged_bits(l, entry, how) >> (bytes[1] & TAKE);
+    size_t distance = extra + stk__inflate_distance_base[bytes[2]];
+    if (how & NEAR) {
+        distance = entry & IS_LITERAL ? 0 : distance;
+        if (STK_UNLIKELY(distance > (size_t)(l->out - l->out_start)))
+            return false;
+    }
+    const uintptr_t before = choose(entry, (uintptr_t)l->out - 1 - distance, (uintptr_t)bytes);
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)before + 1, sizeof word);
+    memcpy(l->out, &word, sizeof word);
+    l->out += bytes[3];
+    l->bits >>= entry & TAKE;
+    l->left -= entry;
+    return true;
+}
+
+/* What merged_step() does not do. */
+INLINE bool merged_other(lane *l, const stk__inflate *s)
+{
+    match m;
+    lane_refill(l);
+    const uint32_t what = *merged_look(l, s);
+    if ((uint8_t)what || !lane_other(l, s, what, &m))
+        return false;
+    if (STK_LIKELY(m.length))
+        l->out = copy_match(l->out, m.distance, m.length);
+    return true;
+}
+
+/* A round writes 16 bytes more than with other tables. */
+INLINE lane merged_open(const reader *r)
+{
+    lane l = lane_open(r);
+    if (l.out < l.out_stop)
+        l.out_stop -= STK_MIN(l.out_stop - l.out, 16);
+    return l;
+}
+
+INLINE void decode_merged(const stk__inflate *s, reader *r, unsigned how)
+{
+    lane l = merged_open(r);
+    lane_refill(&l);
+    while (lane_goes_on(&l)) {
+        const uint32_t *look = merged_look(&l, s);
+        lane_refill(&l);
+        if (STK_LIKELY(merged_step(&l, look, how)) && STK_LIKELY(merged_step(&l, merged_look(&l, s), how))) {
+            look = merged_look(&l, s);
+            lane_refill(&l);
+            if (STK_LIKELY(merged_step(&l, look, how)) && STK_LIKELY(merged_step(&l, merged_look(&l, s), how)))
+                continue;
+        }
+        if (!merged_other(&l, s))
+            break;
+    }
+    lane_close(&l, r);
+}
+
+/* Two entries of each; returns which of them holds something else. */
+INLINE unsigned merged_turn(lane *a, const stk__inflate *sa, lane *b, const stk__inflate *sb, unsigned how)
+{
+    const uint32_t *look_a = merged_look(a, sa), *look_b = merged_look(b, sb);
+    lane_refill(a);
+    lane_refill(b);
+    if (!merged_step(a, look_a, how))
+        return STOPPED_A;
+    if (!merged_step(b, look_b, how))
+        return STOPPED_B;
+    if (!merged_step(a, merged_look(a, sa), how))
+        return STOPPED_A;
+    if (!merged_step(b, merged_look(b, sb), how))
+        return STOPPED_B;
+    return 0;
+}
+
+INLINE unsigned decode_merged_pair(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb, unsigned how)
+{
+    unsigned stopped = 0;
+    lane a = merged_open(ra), b = merged_open(rb);
+    lane_refill(&a);
+    lane_refill(&b);
+    while (lane_goes_on(&a) && lane_goes_on(&b)) {
+        unsigned other = merged_turn(&a, sa, &b, sb, how);
+        if (STK_LIKELY(!other))
+            other = merged_turn(&a, sa, &b, sb, how);
+        if (STK_LIKELY(!other))
+            continue;
+        if (other == STOPPED_A ? !merged_other(&a, sa) : !merged_other(&b, sb)) {
+            stopped = other;
+            break;
+        }
+    }
+    if (!stopped)
+        stopped = (lane_goes_on(&a) ? 0u : STOPPED_A) | (lane_goes_on(&b) ? 0u : STOPPED_B);
+    lane_close(&a, ra);
+    lane_close(&b, rb);
+    return stopped;
+}
+
+/* ---- the loop for the tables at hand ---- */
+
+INLINE void decode_any(const stk__inflate *s, reader *r, unsigned how)
+{
+    if (!lane_fits(r))
+        return;
+    if (!s->merged)
+        decode_fast(s, r);
+    else
+        decode_merged(s, r, how | NEAR);
+}
+
+INLINE unsigned decode_any_pair(stk__inflate *sa, reader *ra, stk__inflate *sb, reader *rb, unsigned how)
+{
+    const unsigned stopped = (lane_fits(ra) ? 0u : STOPPED_A) | (lane_fits(rb) ? 0u : STOPPED_B);
+    if (stopped)
+        return stopped;
+    if (!sa->merged && !sb->merged)
+        return decode_pair(sa, ra, sb, rb);
+    stk__inflate_merge(sa);
+    stk__inflate_merge(sb);
+    if (ra->out - ra->out_start < WINDOW || rb->out - rb->out_start < WINDOW)
+        return decode_merged_pair(sa, ra, sb, rb, how | NEAR);
+    return decode_merged_pair(sa, ra, sb, rb, how);
+}
+
+static void decode_fast_plain(const stk__inflate *s, reader *r)
+{
+    decode_any(s, r, 0);
+}
+
+static unsigned decode_pair_plain(stk__inflate *sa, reader *ra, stk__inflate *sb, reader *rb)
+{
+    return decode_any_pair(sa, ra, sb, rb, 0);
 }
 
 #if defined(__x86_64__)
 /* Shifts by any register need no detour there. */
 STK__AVX2 static void decode_fast_avx2(const stk__inflate *s, reader *r)
 {
-    decode_fast(s, r);
+    decode_any(s, r, BMI2);
 }
 
-STK__AVX2 static unsigned decode_pair_avx2(const stk__inflate *sa, reader *ra, const stk__inflate *sb, reader *rb)
+STK__AVX2 static unsigned decode_pair_avx2(stk__inflate *sa, reader *ra, stk__inflate *sb, reader *rb)
 {
-    return decode_pair(sa, ra, sb, rb);
+    return decode_any_pair(sa, ra, sb, rb, BMI2);
 }
 #endif
+
+/* The entry for the next bits; literals as in tables that are not merged. */
+static uint32_t last_look(const stk__inflate *s, const reader *r)
+{
+    const uint32_t entry = s->literals[r->bits & ((1u << s->literal_bits) - 1)];
+    if (!(uint8_t)entry && entry & ELSEWHERE)
+        return s->literals[(entry >> 16 & WHERE) + (r->bits >> s->literal_bits & ((1u << s->literal_rest) - 1))];
+    return s->merged && entry & IS_LITERAL ? (entry & 0xffff3f) | entry >> 24 << 6 : entry;
+}
+
+/* The match of an entry; false when it is damaged. */
+static bool last_match(const stk__inflate *s, reader *r, uint32_t entry)
+{
+    size_t length, distance;
+    if ((uint8_t)entry) { /* as a whole */
+        const unsigned before = entry >> 8 & TAKE;
+        take(r, before);
+        length = entry >> 24;
+        distance = stk__inflate_distance_base[entry >> 16 & 255] + take(r, (entry & TAKE) - before);
+    } else {
+        unsigned extra = entry >> 29;
+        take(r, (entry >> 8 & TAKE) - extra);
+        length = (entry >> 16 & WHERE) + take(r, extra);
+        uint32_t where = s->distances[r->bits & ((1u << s->distance_bits) - 1)];
+        if (where & ELSEWHERE)
+            where = s->distances[(where >> 16) + (r->bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
+        extra = where >> 8 & 15;
+        take(r, (where & TAKE) - extra);
+        distance = (where >> 16) + take(r, extra); /* 0 without a code */
+    }
+    if (!distance || distance > (size_t)(r->out - r->out_start))
+        return false;
+    r->out = copy_match(r->out, distance, length);
+    return true;
+}
 
 /* One after the other, with a look at the end of the input for each. */
 static block_end decode_last(const stk__inflate *s, reader *r)
 {
     while (r->out < r->out_stop) {
         refill(r);
-        uint32_t entry = s->literals[r->bits & ((1u << LITERAL_BITS) - 1)];
-        if (!(entry & COUNT) && entry & ELSEWHERE)
-            entry = s->literals[(entry >> 16) + (r->bits >> LITERAL_BITS & ((1u << s->literal_rest) - 1))];
+        const uint32_t entry = last_look(s, r);
         if (entry & COUNT) {
             const uint32_t put = entry >> 8;
             memcpy(r->out, &put, 4);
             r->out += entry >> 6 & 3;
             take(r, entry & TAKE);
-        } else if (entry & END_OF_BLOCK || !entry) {
-            take(r, entry & TAKE);
-            return entry ? BLOCK_ENDED : BLOCK_DAMAGED;
-        } else {
-            unsigned extra = entry >> 8 & 15;
-            take(r, (entry & TAKE) - extra);
-            const size_t length = (entry >> 16) + take(r, extra);
-            uint32_t where = s->distances[r->bits & ((1u << s->distance_bits) - 1)];
-            if (where & ELSEWHERE)
-                where = s->distances[(where >> 16) + (r->bits >> s->distance_bits & ((1u << s->distance_rest) - 1))];
-            extra = where >> 8 & 15;
-            take(r, (where & TAKE) - extra);
-            const size_t distance = (where >> 16) + take(r, extra);
-            if (!where || distance > (size_t)(r->out - r->out_start))
-                return BLOCK_DAMAGED;
-            r->out = copy_match(r->out, distance, length);
+        } else if (!entry) {
+            return BLOCK_DAMAGED;
+        } else if (!(uint8_t)entry && entry & END_OF_BLOCK) {
+            take(r, entry >> 8 & TAKE);
+            return BLOCK_ENDED;
+        } else if (!last_match(s, r, entry)) {
+            return BLOCK_DAMAGED;
         }
         if (is_cut_off(r))
             break;
@@ -382,7 +606,7 @@ static inline void codes_add(stk__inflate_codes *codes, unsigned symbol, unsigne
     codes->symbols[length][codes->count[length]++] = (uint16_t)symbol;
 }
 
-static bool build_fixed(stk__inflate *s)
+static bool build_fixed(stk__inflate *s, bool may_merge)
 {
     memset(s->literal_codes.count, 0, sizeof s->literal_codes.count);
     memset(s->distance_codes.count, 0, sizeof s->distance_codes.count);
@@ -390,7 +614,7 @@ static bool build_fixed(stk__inflate *s)
         codes_add(&s->literal_codes, i, i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8);
     for (unsigned i = 0; i < 32; i++)
         codes_add(&s->distance_codes, i, 5);
-    return stk__inflate_build_literals(s) && stk__inflate_build_distances(s);
+    return stk__inflate_build_distances(s) && stk__inflate_build_literals(s, may_merge);
 }
 
 /* The table of the code that the lengths of all others are written in. */
@@ -443,7 +667,7 @@ static bool read_lengths(stk__inflate *s, reader *r, unsigned literals, unsigned
     return true;
 }
 
-static bool read_tables(stk__inflate *s, reader *r)
+static bool read_tables(stk__inflate *s, reader *r, bool may_merge)
 {
     refill(r);
     const unsigned literals = take(r, 5) + 257, distances = take(r, 5) + 1, count = take(r, 4) + 4;
@@ -451,8 +675,8 @@ static bool read_tables(stk__inflate *s, reader *r)
         return false;
     memset(s->literal_codes.count, 0, sizeof s->literal_codes.count);
     memset(s->distance_codes.count, 0, sizeof s->distance_codes.count);
-    return read_lengths(s, r, literals, literals + distances) && stk__inflate_build_literals(s) &&
-           stk__inflate_build_distances(s);
+    return read_lengths(s, r, literals, literals + distances) && stk__inflate_build_distances(s) &&
+           stk__inflate_build_literals(s, may_merge);
 }
 
 /* ---- streams ---- */
@@ -474,9 +698,10 @@ static void open_block(stream *t)
     refill(&t->r);
     t->last = take(&t->r, 1);
     const unsigned kind = take(&t->r, 2);
+    const bool may_merge = t->r.in_end - t->r.in >= MERGE_INPUT;
     if (kind == 0)
         t->kind = BLOCK_STORED;
-    else if (kind == 3 || !(kind == 1 ? build_fixed(t->s) : read_tables(t->s, &t->r)))
+    else if (kind == 3 || !(kind == 1 ? build_fixed(t->s, may_merge) : read_tables(t->s, &t->r, may_merge)))
         t->kind = BLOCK_UNREADABLE;
     else
         t->kind = BLOCK_CODED;
@@ -552,10 +777,15 @@ void stk__inflate_zlib(stk__inflate_job *job)
     finish_stream(&t, job);
 }
 
+static bool pairs_well(const stream *t)
+{
+    return t->kind == BLOCK_CODED && t->s->long_matches < STK__INFLATE_MANY;
+}
+
 /* Decodes both blocks at hand until one of them ends; returns which. Those that are not coded have ended. */
 static unsigned decode_blocks(stream *a, stream *b)
 {
-    const unsigned stopped = (a->kind == BLOCK_CODED ? 0u : STOPPED_A) | (b->kind == BLOCK_CODED ? 0u : STOPPED_B);
+    const unsigned stopped = (pairs_well(a) ? 0u : STOPPED_A) | (pairs_well(b) ? 0u : STOPPED_B);
     if (stopped)
         return stopped;
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-/* Inflates pixels: a reader of zlib streams for data that is mostly literals,
- * and that stops where it is told to. */
+/* Inflates pixels and other numbers: a reader of zlib streams for data that is mostly literals and short matches, and that
+ * stops where it is told to. */
 #ifndef STK_FORMATS_IMAGE_PNG_INFLATE_H
 #define STK_FORMATS_IMAGE_PNG_INFLATE_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define STK__INFLATE_LITERAL_BITS 11
+#define STK__INFLATE_MERGED_BITS 12 /* of tables that hold short matches as a whole */
 #define STK__INFLATE_DISTANCE_BITS 9
 
 /* Bytes that the caller keeps writable behind the output. */
@@ -33,11 +34,16 @@ typedef struct stk__inflate_codes {
 typedef struct stk__inflate {
     /* Behind each table come those for the rest of long codes, at most 4 and 6
    * bits. */
-    uint32_t literals[(1 << STK__INFLATE_LITERAL_BITS) + 144 * 16];
+    uint32_t literals[(1 << STK__INFLATE_MERGED_BITS) + 144 * 16];
     uint32_t distances[(1 << STK__INFLATE_DISTANCE_BITS) + 16 * 64];
-    unsigned literal_rest, distance_bits, distance_rest;  /* distance_bits: at most STK__INFLATE_DISTANCE_BITS */
-    uint8_t lengths[128];                                 /* for the lengths of the codes */
-    uint32_t steps[(2 << STK__INFLATE_LITERAL_BITS) + 8]; /* tables for 0, 1, 2, ... bits while they are made */
+    bool merged;                           /* whether `literals` holds short matches as a whole */
+    unsigned literal_bits, literal_rest;   /* literal_bits: STK__INFLATE_MERGED_BITS or STK__INFLATE_LITERAL_BITS */
+    unsigned distance_bits, distance_rest; /* distance_bits: at most STK__INFLATE_DISTANCE_BITS */
+    unsigned longest, shortest;            /* code of a literal or length; code of a literal */
+    unsigned long_matches;      /* how many of 2^15 code words start with that of a match that is never merged */
+    uint16_t literal_count[16]; /* literals by length of code */
+    uint8_t lengths[128];       /* for the lengths of the codes */
+    uint32_t steps[(2 << STK__INFLATE_MERGED_BITS) + 8]; /* tables for 0, 1, 2, ... bits while they are made */
     stk__inflate_codes literal_codes;
     stk__inflate_codes distance_codes;
 } stk__inflate;

@@ -27,7 +27,8 @@ struct stk__block_order {
     uint64_t clock;
 };
 
-stk_status stk__block_order_new(const int64_t *firsts, int64_t blocks, int64_t window, stk__block_order **out, stk_error *err)
+stk_status stk__block_order_new(const int64_t *firsts, int64_t blocks, int64_t window, stk__block_order **out,
+                                stk_error *err)
 {
     const size_t bytes = ((size_t)blocks + 1) * sizeof(int64_t);
     stk__block_order *o = stk__calloc(1, sizeof *o);

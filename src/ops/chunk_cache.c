@@ -1,4 +1,7 @@
-/* A hash table of chunks and a list of those that nobody holds. Memory of chunks that go is used again for the next of that size. */
+/*
+ * A hash table of chunks and a list of those that nobody holds. Memory of chunks that go is used again for the next
+ * of that size.
+ */
 #include "ops/chunk_cache.h"
 
 #include <pthread.h>
@@ -30,7 +33,7 @@ struct stk__chunk_cache {
     size_t bucket_count, count; /* bucket_count is a power of two */
     size_t bytes;               /* of all chunks, and of what waits to be used again */
     stk__chunk *oldest, *newest;
-    stk__chunk *spare;          /* dead, by `chain`: memory to be used again */
+    stk__chunk *spare; /* dead, by `chain`: memory to be used again */
     uint64_t moves;
     int waiting;
     int64_t hits, fills;
@@ -264,8 +267,8 @@ static stk__chunk *take_memory(stk__chunk_cache *c, size_t bytes, bool gently)
 
 /* ---- what callers see ---- */
 
-static stk_status start_locked(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state, stk__chunk **out,
-                               stk_error *err)
+static stk_status start_locked(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state,
+                               stk__chunk **out, stk_error *err)
 {
     stk__chunk *chunk = take_memory(c, wish->bytes, wish->gently);
     if (!chunk) {
@@ -283,8 +286,8 @@ static stk_status start_locked(stk__chunk_cache *c, const stk__chunk_wish *wish,
     return STK_OK;
 }
 
-stk_status stk__chunk_cache_get(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state, stk__chunk **out,
-                                stk_error *err)
+stk_status stk__chunk_cache_get(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state,
+                                stk__chunk **out, stk_error *err)
 {
     stk_status status = STK_OK;
     *out = NULL;

@@ -17,19 +17,19 @@ typedef struct stk__chunk_key {
 /* A chunk in memory. Who holds it may read it; who was told to fill it writes it until it is published. */
 typedef struct stk__chunk {
     stk__chunk_key key;
-    uint8_t *data;     /* as many bytes as were asked for */
-    bool plain;        /* nothing is left to be undone */
-    uint8_t *heap;     /* what its values of variable length point into; freed with it */
+    uint8_t *data; /* as many bytes as were asked for */
+    bool plain;    /* nothing is left to be undone */
+    uint8_t *heap; /* what its values of variable length point into; freed with it */
     size_t heap_bytes;
     const stk_error *error; /* why there is no data; NULL: there is. Freed with it, unless it is stk__chunk_nomem */
 
     /* guarded by the cache's lock */
     size_t bytes;
-    int64_t left;      /* rows that nobody took yet; 0: it will hardly be asked for again */
+    int64_t left; /* rows that nobody took yet; 0: it will hardly be asked for again */
     int holders;
     bool ready;
-    struct stk__chunk *chain;          /* of the same hash */
-    struct stk__chunk *newer, *older;  /* by last use; only those that nobody holds */
+    struct stk__chunk *chain;         /* of the same hash */
+    struct stk__chunk *newer, *older; /* by last use; only those that nobody holds */
 } stk__chunk;
 
 typedef struct stk__chunk_cache stk__chunk_cache;
@@ -39,8 +39,8 @@ extern const stk_error stk__chunk_nomem;
 void stk__chunk_error_free(const stk_error *error);
 
 /*
- * Nothing is allocated before it is needed. One chunk is always let in, however large. `keep`: all there is fits into the limit, so
- * that what was used up stays for the next epoch; else its memory is the first to be used again.
+ * Nothing is allocated before it is needed. One chunk is always let in, however large. `keep`: all there is fits into
+ * the limit, so that what was used up stays for the next epoch; else its memory is the first to be used again.
  */
 stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache **out, stk_error *err);
 void stk__chunk_cache_free(stk__chunk_cache *c);
@@ -56,13 +56,16 @@ typedef enum stk__chunk_state {
 typedef struct stk__chunk_wish {
     stk__chunk_key key;
     size_t bytes;
-    int64_t rows;   /* that it holds; for `left` */
-    bool gently;    /* only if nothing has to go for it that may be asked for again */
+    int64_t rows; /* that it holds; for `left` */
+    bool gently;  /* only if nothing has to go for it that may be asked for again */
 } stk__chunk_wish;
 
-/* READY and MINE need a release. NULL in *out otherwise. NOMEM shows as FULL when others hold memory, else as an error. */
-stk_status stk__chunk_cache_get(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state, stk__chunk **out,
-                                stk_error *err);
+/*
+ * READY and MINE need a release. NULL in *out otherwise. NOMEM shows as FULL when others hold memory, else as an
+ * error.
+ */
+stk_status stk__chunk_cache_get(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state,
+                                stk__chunk **out, stk_error *err);
 /* The caller filled it: data, or an error that is the cache's from now on. */
 void stk__chunk_cache_publish(stk__chunk_cache *c, stk__chunk *chunk);
 /* `rows` of it were taken. */

@@ -62,11 +62,12 @@ static stk_status set_shape(stk__h5_field *f, const stk__h5_dataset *d, const st
     const bool sequence = leaf->kind == STK__H5_KIND_VLEN;
     const int32_t rows = d->rank > 0 ? d->rank - 1 : 0, ndim = rows + leaf->ndim + sequence;
     if (ndim > STK_MAX_DIMS)
-        return stk_error_set(err, STK_UNSUPPORTED, "dataset '%.200s' has rows of %d dimensions, wanted at most %d", d->path, ndim,
-                             STK_MAX_DIMS);
+        return stk_error_set(err, STK_UNSUPPORTED, "dataset '%.200s' has rows of %d dimensions, wanted at most %d",
+                             d->path, ndim, STK_MAX_DIMS);
     if (sequence && d->row_elements * leaf->count != 1)
-        return stk_error_set(err, STK_UNSUPPORTED, "dataset '%.200s' has %lld sequences of variable length in a row, wanted one",
-                             d->path, (long long)(d->row_elements * leaf->count));
+        return stk_error_set(err, STK_UNSUPPORTED,
+                             "dataset '%.200s' has %lld sequences of variable length in a row, wanted one", d->path,
+                             (long long)(d->row_elements * leaf->count));
     f->dtype = leaf->dtype;
     f->ndim = 0;
     for (int32_t i = 0; i < rows; i++)
@@ -87,7 +88,8 @@ static stk_status add_field(stk__h5_source *s, const char *name, size_t dataset,
     s->fields = all;
     stk__h5_field *f = &all[s->field_count++];
     const char *rest = leaf->path + strlen(member);
-    *f = (stk__h5_field){.name = field_name(name, *rest == '/' ? rest + 1 : rest), .leaf = stk__strdup(leaf->path), .dataset = dataset};
+    *f = (stk__h5_field){
+        .name = field_name(name, *rest == '/' ? rest + 1 : rest), .leaf = stk__strdup(leaf->path), .dataset = dataset};
     if (!f->name || !f->leaf)
         return stk__nomem(strlen(name), err);
     STK_TRY(set_shape(f, d, leaf, err));
@@ -112,7 +114,8 @@ static stk_status use_dataset(stk__h5_source *s, const char *path, size_t *out, 
 }
 
 /* The fields of one dataset, or of one member of it. */
-static stk_status add_dataset(stk__h5_source *s, const char *name, const char *asked, const stk__h5_dataset *d, stk_error *err)
+static stk_status add_dataset(stk__h5_source *s, const char *name, const char *asked, const stk__h5_dataset *d,
+                              stk_error *err)
 {
     const char *member = below(asked, d->path);
     if (d->leaf_count == 0)
@@ -125,7 +128,8 @@ static stk_status add_dataset(stk__h5_source *s, const char *name, const char *a
             STK_TRY(add_field(s, name, number, d, &d->leaves[i], member, err));
     if (s->field_count > before)
         return STK_OK;
-    return stk_error_set(err, STK_INVALID, "dataset '%.200s' has no member '%.200s', its type is %.200s", d->path, member, d->type);
+    return stk_error_set(err, STK_INVALID, "dataset '%.200s' has no member '%.200s', its type is %.200s", d->path,
+                         member, d->type);
 }
 
 static stk_status check_args(const stk__h5_source *s, const stk_host *host, stk_error *err)
@@ -134,7 +138,8 @@ static stk_status check_args(const stk__h5_source *s, const stk_host *host, stk_
         const stk_named_arg *arg = &s->args.items[i];
         if (arg->value.kind == STK_ARG_STRING)
             continue;
-        host->fail(err, STK_INVALID, "field '%s' must be the path of a dataset in the file, such as \"/features\"", arg->name);
+        host->fail(err, STK_INVALID, "field '%s' must be the path of a dataset in the file, such as \"/features\"",
+                   arg->name);
         if (err) {
             err->line = arg->value.line;
             err->column = arg->value.column;
@@ -176,7 +181,8 @@ static stk_status check_names(const stk__h5_source *s, stk_error *err)
     for (size_t i = 0; i < s->field_count; i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(s->fields[i].name, s->fields[k].name) == 0)
-                return stk_error_set(err, STK_INVALID, "two fields would be called '%s': %s/%s and %s/%s; name the ones you want",
+                return stk_error_set(err, STK_INVALID,
+                                     "two fields would be called '%s': %s/%s and %s/%s; name the ones you want",
                                      s->fields[i].name, s->datasets[s->fields[k].dataset], s->fields[k].leaf,
                                      s->datasets[s->fields[i].dataset], s->fields[i].leaf);
     return STK_OK;
@@ -187,10 +193,11 @@ static stk_status add_all(stk__h5_source *s, stk_error *err)
     for (size_t i = 0; i < s->model->dataset_count; i++) {
         const stk__h5_dataset *d = &s->model->datasets[i];
         if (s->args.count == 0 && d->rows != s->model->datasets[0].rows)
-            return stk_error_set(err, STK_INVALID,
-                                 "'%.200s' has %lld rows and '%.200s' has %lld: name the datasets that go together, as in x=\"%.200s\"",
-                                 s->model->datasets[0].path, (long long)s->model->datasets[0].rows, d->path, (long long)d->rows,
-                                 d->path);
+            return stk_error_set(
+                err, STK_INVALID,
+                "'%.200s' has %lld rows and '%.200s' has %lld: name the datasets that go together, as in x=\"%.200s\"",
+                s->model->datasets[0].path, (long long)s->model->datasets[0].rows, d->path, (long long)d->rows,
+                d->path);
         if (s->args.count > 0) {
             STK_TRY(add_dataset(s, s->args.items[i].name, s->args.items[i].value.text, d, err));
             continue;
@@ -232,18 +239,21 @@ static const stk__h5_leaf *find_leaf(const stk__h5_dataset *d, const char *path)
     return NULL;
 }
 
-static stk_status match_field(const stk__h5_field *f, const stk__h5_dataset *d, const stk__h5_leaf **out, stk_error *err)
+static stk_status match_field(const stk__h5_field *f, const stk__h5_dataset *d, const stk__h5_leaf **out,
+                              stk_error *err)
 {
     stk__h5_field other = {0};
     const stk__h5_leaf *leaf = find_leaf(d, f->leaf);
     if (!leaf)
-        return stk_error_set(err, STK_INVALID, "dataset '%.200s' has no member '%.200s', the first file has one", d->path, f->leaf);
+        return stk_error_set(err, STK_INVALID, "dataset '%.200s' has no member '%.200s', the first file has one",
+                             d->path, f->leaf);
     STK_TRY(set_shape(&other, d, leaf, err));
     bool same = other.dtype == f->dtype && other.ndim == f->ndim;
     for (int32_t i = 0; same && i < f->ndim; i++)
         same = other.shape[i] == f->shape[i];
     if (!same)
-        return stk_error_set(err, STK_INVALID, "dataset '%.200s' has other types or shapes than in the first file: %.200s", d->path,
+        return stk_error_set(err, STK_INVALID,
+                             "dataset '%.200s' has other types or shapes than in the first file: %.200s", d->path,
                              d->type);
     *out = leaf;
     return STK_OK;
@@ -256,7 +266,8 @@ stk_status stk__h5_match_file(const stk__h5_source *s, const stk__h5_file *file,
         parts[i].dataset = d;
         if (d->rows != file->datasets[0].rows)
             return stk_error_set(err, STK_INVALID, "'%.200s' has %lld rows and '%.200s' has %lld, wanted as many",
-                                 file->datasets[0].path, (long long)file->datasets[0].rows, d->path, (long long)d->rows);
+                                 file->datasets[0].path, (long long)file->datasets[0].rows, d->path,
+                                 (long long)d->rows);
         parts[i].leaves = stk__calloc(s->field_count, sizeof *parts[i].leaves);
         if (!parts[i].leaves)
             return stk__nomem(s->field_count * sizeof *parts[i].leaves, err);

@@ -13,7 +13,7 @@
 /* One field of the samples: a leaf of a dataset. */
 typedef struct stk__h5_field {
     char *name;
-    char *leaf; /* path below the dataset: "" or "a/b" */
+    char *leaf;     /* path below the dataset: "" or "a/b" */
     size_t dataset; /* number among `datasets` of the source */
     stk_dtype dtype;
     int32_t ndim;
@@ -26,7 +26,7 @@ typedef struct stk__h5_field {
 typedef struct stk__h5_part {
     const stk__h5_dataset *dataset;
     const stk__h5_leaf **leaves; /* by number of the field; NULL for those of other datasets */
-    _Atomic bool given_up; /* libhdf5 hung on it */
+    _Atomic bool given_up;       /* libhdf5 hung on it */
 } stk__h5_part;
 
 typedef struct stk__h5_source {
@@ -41,7 +41,7 @@ typedef struct stk__h5_source {
     size_t dataset_count;
     stk__h5_field *fields;
     size_t field_count;
-    stk__h5_file *model; /* the first file as it was when the fields were chosen */
+    stk__h5_file *model;     /* the first file as it was when the fields were chosen */
     stk__schema description; /* all that is known of the fields, for sinks */
 
     /* set by open, then const; by number of the file */
@@ -49,14 +49,14 @@ typedef struct stk__h5_source {
     stk__h5_part *parts; /* dataset_count for each file */
     int64_t *firsts;     /* number of the first row, and of all rows at the end */
     int32_t file_count;
-    stk_error *lost;     /* files that cannot be read at all */
+    stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
-    size_t lead;         /* the dataset whose chunks weigh most: a shuffle goes by these */
+    size_t lead;           /* the dataset whose chunks weigh most: a shuffle goes by these */
     int64_t *block_firsts; /* blocks of the lead in each file, added up; NULL: every row is read on its own */
     size_t stored_max, chunk_max, scratch_max, cache_limit;
-    size_t heap_bytes;   /* that each worker may keep of heaps; 0: no value has a length of its own */
-    bool all_fit;        /* chunks of all files into cache_limit */
-    int64_t stride;      /* rows that a look ahead may pass over */
+    size_t heap_bytes; /* that each worker may keep of heaps; 0: no value has a length of its own */
+    bool all_fit;      /* chunks of all files into cache_limit */
+    int64_t stride;    /* rows that a look ahead may pass over */
     stk__file_pool *pool;
     stk__chunk_cache *cache;
 } stk__h5_source;
@@ -76,13 +76,13 @@ stk_status stk__h5_ahead(const stk_call *call);
 /* Memory that one worker keeps besides the cache. */
 size_t stk__h5_worker_memory(const stk__h5_source *s);
 
-/* The file that holds a row of the set. */
-static inline int32_t stk__h5_file_of(const stk__h5_source *s, int64_t index)
+/* The last of `count` files whose first row, or block, comes at or before `number`. */
+static inline int32_t stk__h5_last_at(const int64_t *firsts, int32_t count, int64_t number)
 {
-    int32_t low = 0, high = s->file_count - 1;
+    int32_t low = 0, high = count - 1;
     while (low < high) {
         const int32_t middle = low + (high - low + 1) / 2;
-        if (s->firsts[middle] <= index)
+        if (firsts[middle] <= number)
             low = middle;
         else
             high = middle - 1;
@@ -90,9 +90,21 @@ static inline int32_t stk__h5_file_of(const stk__h5_source *s, int64_t index)
     return low;
 }
 
+/* The file that holds a row of the set. */
+static inline int32_t stk__h5_file_of(const stk__h5_source *s, int64_t index)
+{
+    return stk__h5_last_at(s->firsts, s->file_count, index);
+}
+
 static inline const stk__h5_part *stk__h5_part_of(const stk__h5_source *s, int32_t file, size_t dataset)
 {
     return &s->parts[(size_t)file * s->dataset_count + dataset];
+}
+
+/* Whether rows are taken out of chunks that are decoded, or read by libhdf5, as a whole. */
+static inline bool stk__h5_in_chunks(const stk__h5_dataset *d)
+{
+    return d->way == STK__H5_BY_CHUNK || d->way == STK__H5_BY_LIBRARY;
 }
 
 #endif

@@ -48,7 +48,8 @@ static stk_status image_draw(const stk_call *call, const stk_sample *sample, con
 /* What the chain of image ops wants to know, so that the cast can be part of it. */
 static void plan_image(stk__image_op *image, const one_cast *c, const stk_field *from, const stk_field *to)
 {
-    *image = (stk__image_op){.kind = STK__ACT_CAST, .draw = image_draw, .in = c->in, .out = c->out, .from = *from, .to = *to};
+    *image = (stk__image_op){
+        .kind = STK__ACT_CAST, .draw = image_draw, .in = c->in, .out = c->out, .from = *from, .to = *to};
 }
 
 /* A list of uint8 and a scalar of bytes are the same thing; nothing else is. */
@@ -63,12 +64,13 @@ static stk_status plan_bytes(const stk_host *host, const one_cast *c, stk_field 
         field->shape[0] = -1;
         return STK_OK;
     }
-    return host->fail(err, STK_INVALID, "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other",
+    return host->fail(err, STK_INVALID,
+                      "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other",
                       field->name, stk_dtype_name(c->from), stk_dtype_name(c->to));
 }
 
-static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c, stk__image_op *image,
-                            stk_error *err)
+static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c,
+                            stk__image_op *image, stk_error *err)
 {
     stk_field field, from;
     STK_TRY(host->plan_read(plan, arg->name, &c->in, &field, err));
@@ -140,7 +142,9 @@ static stk_status cast_process(const stk_call *call, stk_sample *sample, stk_err
 }
 
 static const stk_option cast_options[] = {
-    STK_ARGS(cast_state, fields, "field=dtype for each field; out of range becomes the nearest value; lists of uint8 and bytes become each other"),
+    STK_ARGS(
+        cast_state, fields,
+        "field=dtype for each field; out of range becomes the nearest value; lists of uint8 and bytes become each other"),
     STK_OPTION_END,
 };
 

@@ -12,6 +12,8 @@
 #define HEAP_BYTES ((int64_t)4 << 20)
 /* Rows without values make blocks of any size; looks ahead must stay numbers. */
 #define STRIDE_MOST ((int64_t)1 << 40)
+/* Sizes are added up to this each, so that sums stay numbers. */
+#define SATURATED ((uint64_t)INT64_MAX / 4096)
 
 static stk_status hdf5_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
@@ -44,7 +46,10 @@ static stk_status lose_file(stk__h5_source *s, stk_error *error, const char *pat
     return STK_OK;
 }
 
-/* Indexes one file. What is wrong with it becomes damage, so that the run's policy decides; what the user can mend ends the run. */
+/*
+ * Indexes one file. What is wrong with it becomes damage, so that the run's policy decides; what the user can mend
+ * ends the run.
+ */
 static stk_status add_file(const stk_call *call, const char *path, stk_error *err)
 {
     stk__h5_source *s = call->state;
@@ -116,11 +121,6 @@ static bool is_read(const stk__h5_source *s, size_t dataset)
     return needed;
 }
 
-static bool in_chunks(const stk__h5_dataset *d)
-{
-    return d->way == STK__H5_BY_CHUNK || d->way == STK__H5_BY_LIBRARY;
-}
-
 static bool has_heap(const stk__h5_dataset *d)
 {
     bool any = false;
@@ -133,12 +133,14 @@ static bool has_heap(const stk__h5_dataset *d)
 static uint64_t measure_dataset(stk__h5_source *s, const stk__h5_dataset *d)
 {
     const size_t bytes = d->chunk_bytes + STK__H5_AIR;
+    const size_t left = d->keep_shuffled; /* filters that decoding leaves alone */
     size_t stored = d->way == STK__H5_BY_LIBRARY ? d->chunk_bytes : 0;
     for (size_t i = 0; i < d->chunk_count; i++)
         stored = STK_MAX(stored, (size_t)d->chunks[i].size);
     s->chunk_max = STK_MAX(s->chunk_max, bytes);
     s->stored_max = STK_MAX(s->stored_max, stored);
-    s->scratch_max = STK_MAX(s->scratch_max, stk__h5_decoder_memory(d->filters, d->filter_count, stored, d->chunk_bytes));
+    s->scratch_max = STK_MAX(s->scratch_max,
+                             stk__h5_decoder_memory(d->filters + left, d->filter_count - left, stored, d->chunk_bytes));
     uint64_t all;
     if (d->way == STK__H5_BY_LIBRARY && has_heap(d)) /* contents of any length come with the rows */
         return UINT64_MAX;
@@ -165,17 +167,21 @@ static stk_status measure(const stk_call *call, stk_error *err)
     stk__h5_source *s = call->state;
     const stk_open_info *info = call->host->open_info(call);
     const int64_t budget = info->memory_bytes;
-    uint64_t all = 0;
+    uint64_t all = 0, row_max = 0;
     size_t lead_bytes = 0;
     s->lead = SIZE_MAX;
     s->stride = INT64_MAX;
     s->heap_bytes = heap_share(s, info);
     for (int32_t f = 0; f < s->file_count; f++) {
+        uint64_t row_chunks = 0; /* bytes of the chunks that hold one row */
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = stk__h5_part_of(s, f, i)->dataset;
-            if (!in_chunks(d) || !is_read(s, i))
+            if (!stk__h5_in_chunks(d) || !is_read(s, i))
                 continue;
-            all += STK_MIN(measure_dataset(s, d), (uint64_t)INT64_MAX / 4096);
+            row_chunks +=
+                STK_MIN((uint64_t)d->chunk_bytes * (uint64_t)STK_MIN(d->across, STRIDE_MOST >> 10), SATURATED);
+            row_max = STK_MAX(row_max, row_chunks);
+            all += STK_MIN(measure_dataset(s, d), SATURATED);
             s->stride = STK_MIN(s->stride, STK_MAX(STK_MIN(d->block_rows, STRIDE_MOST) / 4, (int64_t)1));
             if (d->block_rows > 1 && d->row_bytes >= lead_bytes) {
                 lead_bytes = d->row_bytes;
@@ -184,16 +190,20 @@ static stk_status measure(const stk_call *call, stk_error *err)
         }
     }
     uint64_t limit = s->cache_bytes ? (uint64_t)s->cache_bytes : (uint64_t)budget / 2;
-    /* Workers that need much leave less to the cache, and both leave a quarter to batches. */
+    /*
+     * Workers that need much leave less to the cache, and both leave a quarter to batches. With less than the chunks
+     * of two rows they would push each other out and be decoded for every row: better to ask for more memory.
+     */
     const uint64_t most = (uint64_t)budget / 4 * 3, workers = (uint64_t)info->threads * stk__h5_worker_memory(s);
-    if (!s->cache_bytes && workers < most)
-        limit = STK_MIN(limit, STK_MAX(most - workers, (uint64_t)s->chunk_max));
+    if (!s->cache_bytes && workers < most && most - workers >= 2 * row_max)
+        limit = STK_MIN(limit, most - workers);
     s->cache_limit = (size_t)STK_MIN(limit, all);
     if (s->chunk_max > limit)
-        return call->host->fail(err, STK_BUDGET, "a chunk takes %zu bytes when it is decoded, and chunks may take %llu in all; raise %s",
-                                s->chunk_max, (unsigned long long)limit, s->cache_bytes ? "cache_bytes" : "the memory budget");
+        return call->host->fail(
+            err, STK_BUDGET, "a chunk takes %zu bytes when it is decoded, and chunks may take %llu in all; raise %s",
+            s->chunk_max, (unsigned long long)limit, s->cache_bytes ? "cache_bytes" : "the memory budget");
     s->all_fit = all <= limit;
-    return s->chunk_max ? stk__chunk_cache_new(s->cache_limit, s->all_fit, &s->cache, err) : STK_OK;
+    return s->chunk_max ? stk__chunk_cache_new(s->cache_limit, s->all_fit && info->repeats, &s->cache, err) : STK_OK;
 }
 
 /* Adds up the blocks of the lead, so that they can be counted over all files. */
@@ -268,16 +278,9 @@ static int64_t hdf5_block_count(const stk_call *call)
 static int64_t hdf5_block_first(const stk_call *call, int64_t block)
 {
     const stk__h5_source *s = call->state;
-    int32_t low = 0, high = s->file_count - 1;
-    while (low < high) {
-        const int32_t middle = low + (high - low + 1) / 2;
-        if (s->block_firsts[middle] <= block)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    const int64_t rows = stk__h5_part_of(s, low, s->lead)->dataset->block_rows;
-    return STK_MIN(s->firsts[low] + (block - s->block_firsts[low]) * rows, s->firsts[low + 1]);
+    const int32_t file = stk__h5_last_at(s->block_firsts, s->file_count, block);
+    const int64_t rows = stk__h5_part_of(s, file, s->lead)->dataset->block_rows;
+    return STK_MIN(s->firsts[file] + (block - s->block_firsts[file]) * rows, s->firsts[file + 1]);
 }
 
 /* Of a block of the lead, with what goes with it. */
@@ -320,7 +323,8 @@ static uint64_t hdf5_fingerprint(const stk_call *call)
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = &file->datasets[i];
             h = stk__mix(h, XXH3_64bits(d->dims, sizeof *d->dims * (size_t)d->rank));
-            h = stk__mix(h, (uint64_t)d->block_rows); /* a shuffle with a window goes by it, also where no chunk is stored */
+            h = stk__mix(
+                h, (uint64_t)d->block_rows); /* a shuffle with a window goes by it, also where no chunk is stored */
             h = stk__mix(h, XXH3_64bits(d->chunks, sizeof *d->chunks * d->chunk_count));
         }
     }
@@ -342,8 +346,9 @@ static const stk_option hdf5_options[] = {
     {.name = "fields",
      .kind = STK_OPTION_ARGS,
      .offset = STK_FIELD_OFFSET(stk__h5_source, args, stk_args),
-     .help = "x=\"/path\": field x is that dataset, rows along its first dimension; a compound one gives a field for each "
-             "member, \"/path/member\" one of them; none at all: every dataset"},
+     .help =
+         "x=\"/path\": field x is that dataset, rows along its first dimension; a compound one gives a field for each "
+         "member, \"/path/member\" one of them; none at all: every dataset"},
     STK_SIZE(stk__h5_source, cache_bytes, 0, 0, INT64_MAX, "memory for decoded chunks; 0: half of the budget"),
     STK_OPTION_END,
 };

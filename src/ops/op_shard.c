@@ -98,8 +98,9 @@ static const stk_option shard_options[] = {
     STK_INT(shard_state, index, 0, 0, 1 << 24, "which part; without count: this process's rank"),
     STK_ENUM(shard_state, uneven, UNEVEN_KEEP, uneven_choices,
              "when parts differ by one: keep them so, pad with the first samples, or drop the rest"),
-    STK_BOOL_OPTION(shard_state, contiguous, false,
-                    "one stretch in place of every n-th sample, so that ranks read different chunks; put it before shuffle then"),
+    STK_BOOL_OPTION(
+        shard_state, contiguous, false,
+        "one stretch in place of every n-th sample, so that ranks read different chunks; put it before shuffle then"),
     STK_OPTION_END,
 };
 

@@ -70,15 +70,16 @@ static char *describe(int64_t window, int64_t blocks, int64_t rows)
     const double each = (double)rows / (double)blocks;
     const double near = (each - 1) / (each * (double)window - 1), far = (each - 1) / ((double)rows - 1);
     stk__text t = STK__TEXT_INIT;
-    stk__text_printf(&t,
-                     "shuffle mixes %" PRId64 " of %" PRId64 " chunks at a time (about %.0f of %" PRId64
-                     " rows): two rows that it mixes come from the same chunk in %.2g %% of cases, in a full shuffle in %.2g %%",
-                     window, blocks, each * (double)window, rows, 100 * near, 100 * far);
+    stk__text_printf(
+        &t,
+        "shuffle mixes %" PRId64 " of %" PRId64 " chunks at a time (about %.0f of %" PRId64
+        " rows): two rows that it mixes come from the same chunk in %.2g %% of cases, in a full shuffle in %.2g %%",
+        window, blocks, each * (double)window, rows, 100 * near, 100 * far);
     return t.data;
 }
 
-static stk_status shuffle_prepare_blocks(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes, char **out_note,
-                                         int64_t *out_bytes, stk_error *err)
+static stk_status shuffle_prepare_blocks(void *state, const int64_t *firsts, int64_t blocks, int64_t block_bytes,
+                                         char **out_note, int64_t *out_bytes, stk_error *err)
 {
     shuffle_state *s = state;
     const int64_t window = choose_window(s, blocks, block_bytes);
@@ -117,15 +118,17 @@ static const char *const window_choices[] = {"auto", NULL};
 static const stk_option shuffle_options[] = {
     STK_INT(shuffle_state, seed, 0, 0, INT64_MAX, "seed of the permutation"),
     STK_BOOL_OPTION(shuffle_state, reshuffle, true, "draw a new order each epoch"),
-    STK_INT(shuffle_state, buffer, 10000, 1, 1 << 28, "samples held back when the source cannot be indexed (gzip, pipes)"),
+    STK_INT(shuffle_state, buffer, 10000, 1, 1 << 28,
+            "samples held back when the source cannot be indexed (gzip, pipes)"),
     {.name = "window",
      .kind = STK_OPTION_INT,
      .offset = STK_FIELD_OFFSET(shuffle_state, window, int64_t),
      .min = 0,
      .max = 1 << 28,
      .choices = window_choices,
-     .help = "chunks (of HDF5) whose rows are mixed at a time, chunks in random order; auto: 128 MiB of them, at least 16; "
-             "0: a full shuffle"},
+     .help =
+         "chunks (of HDF5) whose rows are mixed at a time, chunks in random order; auto: 128 MiB of them, at least 16; "
+         "0: a full shuffle"},
     STK_OPTION_END,
 };
 
@@ -134,7 +137,8 @@ const stk_op stk__op_shuffle = {
     .name = "shuffle",
     .group = "order",
     .since = "0.1",
-    .summary = "Visit the samples of each epoch in a random order: a full permutation that takes no memory, or chunk by chunk.",
+    .summary =
+        "Visit the samples of each epoch in a random order: a full permutation that takes no memory, or chunk by chunk.",
     .example = "tfrecord(\"d/*.tfrecord\") | shuffle(seed=42) | batch(32)",
     .options = shuffle_options,
     .state_size = sizeof(shuffle_state),

@@ -101,13 +101,16 @@ static void shards_with_windows_are_all_rows(void **state)
     for (int rank = 0; rank < 3; rank++) {
         char text[160];
         seen s;
-        snprintf(text, sizeof text, "hdf5(\"$D/all.h5\") | shard(count=3, index=%d, contiguous=true) | shuffle(seed=4, window=3) | batch(9)",
-                 rank);
+        snprintf(
+            text, sizeof text,
+            "hdf5(\"$D/all.h5\") | shard(count=3, index=%d, contiguous=true) | shuffle(seed=4, window=3) | batch(9)",
+            rank);
         run_all(text, NULL, &s);
         for (size_t i = 0; i < s.value_count; i++)
             times[s.values[i]]++;
         seen_clear(&s);
-        snprintf(text, sizeof text, "hdf5(\"$D/all.h5\") | skip(7) | shard(3, %d) | shuffle(seed=4, window=3) | batch(9)", rank);
+        snprintf(text, sizeof text,
+                 "hdf5(\"$D/all.h5\") | skip(7) | shard(3, %d) | shuffle(seed=4, window=3) | batch(9)", rank);
         run_all(text, NULL, &s);
         for (size_t i = 0; i < s.value_count; i++)
             times[s.values[i]]++;
@@ -142,7 +145,8 @@ static void what_cannot_be_read_is_refused(void **state)
     assert_fails("hdf5(\"$D/gone.h5\") | batch(5)", NULL, STK_IO, "");
     assert_refused("hdf5(\"$D/all.h5\", x=\"/valu\") | batch(5)", NULL, STK_INVALID, "/value", 1, 1);
     assert_fails("hdf5(\"$D/all.h5\", x=5) | batch(5)", NULL, STK_INVALID, "path of a dataset");
-    assert_fails("hdf5(\"$D/all.h5\") | shuffle(seed=1) | shuffle(seed=1, window=2)", NULL, STK_INVALID, "put it before shuffle");
+    assert_fails("hdf5(\"$D/all.h5\") | shuffle(seed=1) | shuffle(seed=1, window=2)", NULL, STK_INVALID,
+                 "put it before shuffle");
 }
 
 /* Bytes in the middle of the file are chunks. */
@@ -204,8 +208,10 @@ static void failed_allocations_are_told(void **state)
                 status = stk_pipeline_finish(p, &error) == STK_OK ? STK_END : error.status;
             stk_pipeline_close(p);
             stk__alloc_fail_at(0, false);
-            if (status != STK_END && status != STK_NOMEM && status != STK_BUDGET && status != STK_IO && status != STK_INVALID)
-                fail_msg("'%s', allocation %llu failed: %s: %s", texts[i], (unsigned long long)n, stk_status_name(status), error.message);
+            if (status != STK_END && status != STK_NOMEM && status != STK_BUDGET && status != STK_IO &&
+                status != STK_INVALID)
+                fail_msg("'%s', allocation %llu failed: %s: %s", texts[i], (unsigned long long)n,
+                         stk_status_name(status), error.message);
             failed += status != STK_END;
         }
         assert_true(failed > 10);
