@@ -38,8 +38,8 @@ enum {
 enum {
     STK__H5_ASK_DESCRIBE = 1, /* datasets without their chunk tables */
     STK__H5_ASK_INDEX = 2,    /* datasets with their chunk tables */
-    STK__H5_ASK_READ =
-        3, /* rows of a dataset through libhdf5: answers DATA and HEAP. The file stays open for the next */
+    /* rows of a dataset through libhdf5: answers DATA and HEAP. The file stays open for the next */
+    STK__H5_ASK_READ = 3,
     STK__H5_ASK_CREATE = 4, /* a new file, with all its datasets; the helper writes that one until FINISH */
     STK__H5_ASK_CHUNK = 5,  /* writes one chunk as it is (H5Dwrite_chunk), growing the dataset as needed */
     STK__H5_ASK_ROWS = 6,   /* writes rows of a dataset of variable length */
@@ -70,8 +70,8 @@ enum {
 };
 enum {
     STK__H5_DATASET_PATH = 1, /* text, from the root: "/group/x" */
-    STK__H5_DATASET_TYPE =
-        2, /* text for people: "float32", "float32 big-endian", "compound {a: int64, b: float32[3]}" */
+    /* text for people: "float32", "float32 big-endian", "compound {a: int64, b: float32[3]}" */
+    STK__H5_DATASET_TYPE = 2,
     STK__H5_DATASET_DIM = 3,          /* repeated, one for each dimension; none: a scalar */
     STK__H5_DATASET_MAX_DIM = 4,      /* repeated; UINT64_MAX: unlimited */
     STK__H5_DATASET_ELEMENT = 5,      /* bytes of an element as stored, or as READ gives it */
@@ -152,8 +152,8 @@ enum {
 /* A dataset to be made. Rows have KIND, SIZE and DIM; the dataset has one dimension more, which grows. */
 enum {
     STK__H5_NEW_PATH = 1,
-    STK__H5_NEW_KIND =
-        2, /* INT, UINT, FLOAT, BFLOAT (a float type of 8 and 7 bits), BOOL, STRING, OPAQUE, VLEN_STRING or VLEN */
+    /* INT, UINT, FLOAT, BFLOAT (a float type of 8 and 7 bits), BOOL, STRING, OPAQUE, VLEN_STRING or VLEN */
+    STK__H5_NEW_KIND = 2,
     STK__H5_NEW_SIZE = 3,
     STK__H5_NEW_BASE_KIND = 4, /* VLEN */
     STK__H5_NEW_BASE_SIZE = 5,
