@@ -31,7 +31,7 @@ typedef struct stk__h5_stream {
  * ignored.
  */
 stk_status stk__h5_inflate(stk__h5_inflater *f, stk__h5_stream *s, stk_error *err);
-/* Whether such a stream is better done together with another like it: data that compresses little is. */
+/* Whether such a stream is better done together with another like it: all but data that compresses very well is. */
 bool stk__h5_inflate_pairs(size_t in_size, size_t chunk_bytes);
 /* Both, with the same results; *status and *err of each are set as by stk__h5_inflate. */
 void stk__h5_inflate_pair(stk__h5_inflater *f, stk__h5_stream *const streams[2], stk_status status[2],

@@ -1,8 +1,9 @@
 /*
- * Inflates pixels and other numbers. Filtered rows of photographs are mostly literals, and there it is the look-up of one
- * after the other that takes the time; so an entry of the table holds up to three literals whose codes fit into its bits
- * together. Noisy numbers are literals with short matches in between, and there it is the branches, which cannot be
- * guessed; so the entries of another kind of table hold literals or a match, and the same instructions do for both.
+ * Inflates pixels and other numbers. Filtered rows of photographs are mostly literals, and there it is the look-up of
+ * one after the other that takes the time; so an entry of the table holds up to three literals whose codes fit into
+ * its bits together. Noisy numbers are literals with short matches in between, and there it is the branches, which
+ * cannot be guessed; so the entries of another kind of table hold literals or a match, and the same instructions do
+ * for both.
  */
 #include "formats/image_png_inflate.h"
 
@@ -77,7 +78,7 @@ static inline unsigned take(reader *r, unsigned n)
 }
 
 /* Copies a match; may write up to 31 bytes past its end. */
-static inline uint8_t *copy_match(uint8_t *out, size_t distance, size_t length)
+INLINE uint8_t *copy_match(uint8_t *out, size_t distance, size_t length)
 {
     const uint8_t *from = out - distance;
     uint8_t *const end = out + length;
@@ -175,8 +176,8 @@ typedef struct match {
 } match;
 
 /*
- * Takes a match, or a literal with a long code, which is written, and gives a length of 0, from a lane that was just
- * filled; `what` is what was looked up. False, and nothing is taken, for all else.
+ * Takes a match from a lane that was just filled, or a literal with a long code, which is written and gives a match of
+ * no bytes; `what` is what was looked up. False, and nothing is taken, for all else.
  */
 INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t what, match *out)
 {
@@ -184,7 +185,7 @@ INLINE bool lane_other(lane *l, const stk__inflate *s, uint32_t what, match *out
         what = s->literals[(what >> 16 & WHERE) + (l->bits >> s->literal_bits & ((1u << s->literal_rest) - 1))];
         if (what & COUNT) {
             lane_put(l, what);
-            out->length = 0;
+            *out = (match){.length = 0, .distance = 1};
             return true;
         }
     }
@@ -218,7 +219,10 @@ INLINE bool step(lane *l, const stk__inflate *s, uint32_t *entry)
     return true;
 }
 
-/* What was looked up is no literal: see lane_other(). Looks up the next. `full`: nothing was taken since the last refill. */
+/*
+ * What was looked up is no literal: see lane_other(). Looks up the next. `full`: nothing was taken since the last
+ * refill.
+ */
 INLINE bool step_other(lane *l, const stk__inflate *s, uint32_t *entry, bool full)
 {
     match m;
@@ -229,8 +233,7 @@ INLINE bool step_other(lane *l, const stk__inflate *s, uint32_t *entry, bool ful
     /* The next look-up takes longest, and must not wait for the copy. */
     lane_refill(l);
     *entry = lane_look(l, s);
-    if (STK_LIKELY(m.length))
-        l->out = copy_match(l->out, m.distance, m.length);
+    l->out = copy_match(l->out, m.distance, m.length);
     return true;
 }
 
@@ -333,8 +336,10 @@ INLINE uint64_t merged_bits(const lane *l, uint32_t entry, unsigned how)
     return l->bits & (((uint64_t)1 << (entry & TAKE)) - 1);
 }
 
-/* `b` if the entry holds literals, else `a`, and never by a branch: compilers prefer one, which is guessed wrong as often as
- * matches come up. */
+/*
+ * `b` if the entry holds literals, else `a`, and never by a branch: compilers prefer one, which is guessed wrong as
+ * often as matches come up.
+ */
 INLINE uintptr_t choose(uint32_t entry, uintptr_t a, uintptr_t b)
 {
 #if defined(__x86_64__)
@@ -346,9 +351,9 @@ INLINE uintptr_t choose(uint32_t entry, uintptr_t a, uintptr_t b)
 }
 
 /*
- * Literals or a short match, without a branch between them: copies 8 bytes from the entry itself or from the output. The
- * parts of an entry are loaded one by one, since shifts are what there are too few units for. False, and nothing is
- * taken, for all else.
+ * Literals or a short match, without a branch between them: copies 8 bytes from the entry itself or from the output.
+ * The parts of an entry are loaded one by one, since shifts are what there are too few units for. False, and nothing
+ * is taken, for all else.
  */
 INLINE bool merged_step(lane *l, const uint32_t *look, unsigned how)
 {
@@ -381,8 +386,7 @@ INLINE bool merged_other(lane *l, const stk__inflate *s)
     const uint32_t what = *merged_look(l, s);
     if ((uint8_t)what || !lane_other(l, s, what, &m))
         return false;
-    if (STK_LIKELY(m.length))
-        l->out = copy_match(l->out, m.distance, m.length);
+    l->out = copy_match(l->out, m.distance, m.length);
     return true;
 }
 
@@ -504,13 +508,30 @@ STK__AVX2 static unsigned decode_pair_avx2(stk__inflate *sa, reader *ra, stk__in
 }
 #endif
 
-/* The entry for the next bits; literals as in tables that are not merged. */
+/* The entry of the first of several literals. */
+static uint32_t first_literal(const stk__inflate *s, const reader *r)
+{
+    const stk__inflate_codes *codes = &s->literal_codes;
+    unsigned word = 0, first = 0;
+    for (unsigned n = 1; n < 16; n++) {
+        word = word << 1 | (unsigned)(r->bits >> (n - 1) & 1);
+        if (word - first < codes->count[n])
+            return (uint32_t)codes->symbols[n][word - first] << 8 | 1u << 6 | n;
+        first = (first + codes->count[n]) << 1;
+    }
+    return 0;
+}
+
+/* The entry for the next bits; literals as in tables that are not merged. Behind the end of the input one literal at a
+ * time, so that it does not depend on the table how many there are. */
 static uint32_t last_look(const stk__inflate *s, const reader *r)
 {
-    const uint32_t entry = s->literals[r->bits & ((1u << s->literal_bits) - 1)];
+    uint32_t entry = s->literals[r->bits & ((1u << s->literal_bits) - 1)];
     if (!(uint8_t)entry && entry & ELSEWHERE)
         return s->literals[(entry >> 16 & WHERE) + (r->bits >> s->literal_bits & ((1u << s->literal_rest) - 1))];
-    return s->merged && entry & IS_LITERAL ? (entry & 0xffff3f) | entry >> 24 << 6 : entry;
+    if (s->merged && entry & IS_LITERAL)
+        entry = (entry & 0xffff3f) | entry >> 24 << 6;
+    return r->past && (entry & COUNT) > 1u << 6 ? first_literal(s, r) : entry;
 }
 
 /* The match of an entry; false when it is damaged. */

@@ -1,5 +1,7 @@
-/* Inflates pixels and other numbers: a reader of zlib streams for data that is mostly literals and short matches, and that
- * stops where it is told to. */
+/*
+ * Inflates pixels and other numbers: a reader of zlib streams for data that is mostly literals and short matches, and
+ * that stops where it is told to.
+ */
 #ifndef STK_FORMATS_IMAGE_PNG_INFLATE_H
 #define STK_FORMATS_IMAGE_PNG_INFLATE_H
 

@@ -328,8 +328,8 @@ static bool make_literals(stk__inflate *s, bool merged)
 }
 
 /*
- * Whether a merged table saves time. With it a short match takes some 40 cycles less and an entry with literals 2 more; but
- * where distances are short, few matches can be merged.
+ * Whether a merged table saves time. With it a short match takes some 40 cycles less and an entry with literals 2
+ * more; but where distances are short, few matches can be merged.
  */
 static bool merging_gains(const stk__inflate *s, unsigned short_matches)
 {

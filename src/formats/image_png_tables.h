@@ -6,18 +6,18 @@
 #include "formats/image_png_inflate.h"
 
 /*
- * An entry of the literals: bits 0-5 how many bits to take, bits 6-7 how many literals it holds, bits 8-31 those. If its
- * low byte is 0 it holds something else: bits 8-13 how many bits to take, bit 14 end of block, bit 15 the rest of the code
- * is looked up elsewhere, bits 16-28 the base of a length or where to look, bits 29-31 extra bits (which are counted in
- * bits 8-13 too). 0 stands for no code at all.
+ * An entry of the literals: bits 0-5 how many bits to take, bits 6-7 how many literals it holds, bits 8-31 those. If
+ * its low byte is 0 it holds something else: bits 8-13 how many bits to take, bit 14 end of block, bit 15 the rest of
+ * the code is looked up elsewhere, bits 16-28 the base of a length or where to look, bits 29-31 extra bits (which are
+ * counted in bits 8-13 too). 0 stands for no code at all.
  *
- * In a merged table an entry may hold a short match as a whole, or up to two literals: bits 0-5 how many bits to take, bit
- * 6 whether they are literals, bits 24-31 how many bytes it stands for, and bits 8-23 the literals, or in bits 8-15 how
- * many bits come before the extra bits of the distance and in bits 16-23 its symbol. All else is as above, and so are the
- * tables for the rest of long codes.
+ * In a merged table an entry may hold a short match as a whole, or up to two literals: bits 0-5 how many bits to take,
+ * bit 6 whether they are literals, bits 24-31 how many bytes it stands for, and bits 8-23 the literals, or in bits
+ * 8-15 how many bits come before the extra bits of the distance and in bits 16-23 its symbol. All else is as above,
+ * and so are the tables for the rest of long codes.
  *
- * An entry of the distances: bits 0-5 how many bits to take, bits 8-11 extra bits (counted there too), bit 15 elsewhere,
- * bits 16-31 the base or where to look.
+ * An entry of the distances: bits 0-5 how many bits to take, bits 8-11 extra bits (counted there too), bit 15
+ * elsewhere, bits 16-31 the base or where to look.
  */
 #define STK__INFLATE_TAKE 63u
 #define STK__INFLATE_COUNT 192u

@@ -27,15 +27,21 @@ static bool dtype_by_name(const char *name, stk_dtype *out)
     return false;
 }
 
-static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_error *err)
+/* An error about the type that was asked for. */
+static stk_status at_type(const stk_named_arg *arg, stk_error *err)
 {
-    host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8, found %s%.60s",
-               arg->name, arg->value.text ? "" : "no name of a type", arg->value.text ? arg->value.text : "");
     if (err) {
         err->line = arg->value.line;
         err->column = arg->value.column;
     }
     return STK_INVALID;
+}
+
+static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_error *err)
+{
+    host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8, found %s%.60s",
+               arg->name, arg->value.text ? "" : "no name of a type", arg->value.text ? arg->value.text : "");
+    return at_type(arg, err);
 }
 
 static stk_status image_draw(const stk_call *call, const stk_sample *sample, const stk__image_size *in, stk__act *out,
@@ -53,7 +59,8 @@ static void plan_image(stk__image_op *image, const one_cast *c, const stk_field 
 }
 
 /* A list of uint8 and a scalar of bytes are the same thing; nothing else is. */
-static stk_status plan_bytes(const stk_host *host, const one_cast *c, stk_field *field, stk_error *err)
+static stk_status plan_bytes(const stk_host *host, const stk_named_arg *arg, const one_cast *c, stk_field *field,
+                             stk_error *err)
 {
     if (c->from == STK_UINT8 && c->to == STK_BYTES && field->ndim == 1) {
         field->ndim = 0;
@@ -64,9 +71,10 @@ static stk_status plan_bytes(const stk_host *host, const one_cast *c, stk_field 
         field->shape[0] = -1;
         return STK_OK;
     }
-    return host->fail(err, STK_INVALID,
-                      "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other",
-                      field->name, stk_dtype_name(c->from), stk_dtype_name(c->to));
+    host->fail(err, STK_INVALID,
+               "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other", field->name,
+               stk_dtype_name(c->from), stk_dtype_name(c->to));
+    return at_type(arg, err);
 }
 
 static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c,
@@ -79,7 +87,7 @@ static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_name
     c->from = field.dtype;
     from = field;
     if (c->from == STK_BYTES || c->to == STK_BYTES)
-        STK_TRY(plan_bytes(host, c, &field, err));
+        STK_TRY(plan_bytes(host, arg, c, &field, err));
     field.dtype = c->to;
     STK_TRY(host->plan_write(plan, &field, &c->out, err));
     if (image && c->from != STK_BYTES && c->to != STK_BYTES)

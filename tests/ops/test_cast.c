@@ -68,7 +68,7 @@ static void cast_refuses_bad_types(void **state)
     assert_refused("range(9) | cast()", NULL, STK_INVALID, "fields is missing", 1, 12);
     assert_refused("range(9) | cast(value=float33)", NULL, STK_INVALID, "field 'value' must be cast to a number type",
                    1, 23);
-    assert_refused("range(9) | cast(value=bytes)", NULL, STK_INVALID, "cannot be cast to bytes", 1, 12);
+    assert_refused("range(9) | cast(value=bytes)", NULL, STK_INVALID, "cannot be cast to bytes", 1, 23);
     assert_refused("range(9) | cast(valve=int8)", NULL, STK_INVALID, "no field 'valve' here; did you mean 'value'?", 1,
                    12);
     assert_refused("range(9) | cast(value=int8, value=int16)", NULL, STK_INVALID, "'value' is given twice", 1, 29);

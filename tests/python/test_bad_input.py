@@ -910,7 +910,7 @@ WRONG = [
     ("range(10) | prefetch(-1)", 1, 22, "batches must be in 0.."),
     ("range(10) | cast(value=float99)", 1, 24, "field 'value' must be cast to a number type such as float32"),
     ("range(10) | cast(valeu=float32)", 1, 13, "no field 'valeu' here; did you mean 'value'?"),
-    ("range(10) | cast(value=bytes)", 1, 24, "found bytes"),
+    ("range(10) | cast(value=bytes)", 1, 24, "cannot be cast to bytes"),
     ("range(10) | cast()", 1, 13, "fields is missing"),
     ("range(10) | select(nothing)", 1, 13, "no field 'nothing' here; there is value"),
     ("range(10) | drop(value)", 0, 0, "the pipeline ends with no field"),

@@ -221,12 +221,13 @@ static void get_of_empty_values_reads_nothing(void **state)
         stk_bytes found;
         stk__h5_heap *heap = new_heap(1 << 20);
         fixture_init(&f, sizes[i], 8, 0);
-        const uint64_t values[][3] = {{0, ADDRESS, 1}, {5, 0, 1}, {5, UINT64_MAX, 1}, {0, 0, 0}};
+        const uint64_t values[][3] = {{0, ADDRESS, 1}, {5, 0, 1}, {0, UINT64_MAX, 1}, {0, 0, 0}};
         for (size_t k = 0; k < STK_COUNT(values); k++) {
             assert_int_equal(get(heap, &f, values[k][0], values[k][1], values[k][2], 4, &found, NULL), STK_OK);
             assert_int_equal(found.size, 0);
             assert_non_null(found.data);
         }
+        assert_int_equal(get(heap, &f, 5, UINT64_MAX, 1, 4, &found, NULL), STK_CORRUPT);
         stk__h5_heap_free(heap);
         fixture_clear(&f);
     }

@@ -26,6 +26,24 @@ static uint8_t *content(dice *d, size_t size)
     return out;
 }
 
+/* Literals with matches of 3 to 8 bytes in between, as in the low bytes of numbers: from far or near, few or many. */
+static uint8_t *noisy_numbers(dice *d, size_t size)
+{
+    uint8_t *out = malloc(size + 8);
+    assert_non_null(out);
+    const uint32_t values = 2 + roll(d, 200), rare = 1 + roll(d, 40), far = 20 + roll(d, 32000);
+    for (size_t i = 0; i < size;) {
+        const size_t distance = 1 + roll(d, far), length = 3 + roll(d, 6);
+        if (distance <= i && roll(d, rare) == 0) {
+            for (size_t k = 0; k < length; k++, i++)
+                out[i] = out[i - distance];
+        } else {
+            out[i++] = (uint8_t)(roll(d, values) * 41);
+        }
+    }
+    return out;
+}
+
 /* To be freed. */
 static uint8_t *deflated(dice *d, const uint8_t *data, size_t size, size_t *out_size)
 {
@@ -176,7 +194,7 @@ static sample make_sample(dice *d)
 {
     const size_t size = 1 + roll(d, roll(d, 4) ? 4000 : 60000);
     sample out;
-    uint8_t *data = content(d, size);
+    uint8_t *data = roll(d, 3) ? content(d, size) : noisy_numbers(d, size);
     out.z = deflated(d, data, size, &out.z_size);
     free(data);
     const uint32_t harm = roll(d, 6);
@@ -233,6 +251,79 @@ static void two_streams_at_once_inflate_as_each_by_itself(void **state)
     free(s);
 }
 
+static void short_matches_between_literals_inflate_as_by_zlib(void **state)
+{
+    (void)state;
+    stk__inflate *s = malloc(2 * sizeof *s);
+    assert_non_null(s);
+    dice d = {500000000};
+    for (int i = 0; i < 60; i++) {
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
+        uint8_t *data[2], *z[2];
+        stk__inflate_job jobs[2];
+        for (int k = 0; k < 2; k++) {
+            const size_t size = 20000 + roll(&d, 120000);
+            data[k] = noisy_numbers(&d, size);
+            size_t z_size;
+            z[k] = deflated(&d, data[k], size, &z_size);
+            check_stream(s, &d, data[k], size, z[k], z_size);
+            jobs[k] = (stk__inflate_job){.tables = s + k, .in = z[k], .in_size = z_size, .stop = size + 1};
+            jobs[k].out = room_for(jobs[k].stop);
+        }
+        stk__inflate_zlib_pair(&jobs[0], &jobs[1]);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(jobs[k].result, STK__INFLATE_DONE);
+            assert_int_equal(jobs[k].out_size, jobs[k].stop - 1);
+            assert_memory_equal(jobs[k].out, data[k], jobs[k].out_size);
+            free(jobs[k].out);
+            free(data[k]);
+            free(z[k]);
+        }
+    }
+    stk__simd_limit(STK__SIMD_AVX512);
+    free(s);
+}
+
+/* The data that a dictionary stands for is missing, and the matches lead before the start of the output. */
+static void short_matches_before_the_start_are_refused(void **state)
+{
+    (void)state;
+    enum { SIZE = 60000, DICTIONARY = 30000 };
+    stk__inflate *s = malloc(2 * sizeof *s);
+    assert_non_null(s);
+    dice d = {600000000};
+    for (int i = 0; i < 20; i++) {
+        stk__simd_limit((stk__simd)(i % STK__SIMD_COUNT));
+        uint8_t *data = noisy_numbers(&d, SIZE), *z = malloc(2 * SIZE);
+        assert_non_null(z);
+        z_stream stream = {.next_in = data + DICTIONARY, .avail_in = SIZE - DICTIONARY, .avail_out = 2 * SIZE - 2};
+        assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+        assert_int_equal(deflateSetDictionary(&stream, data, DICTIONARY), Z_OK);
+        z[0] = 0x78;
+        z[1] = 0x9c;
+        stream.next_out = z + 2;
+        assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+        const size_t z_size = 2 + stream.total_out;
+        deflateEnd(&stream);
+        uint8_t *out[2] = {room_for(SIZE), room_for(SIZE)};
+        stk__inflate_job jobs[2];
+        for (int k = 0; k < 2; k++)
+            jobs[k] = (stk__inflate_job){.tables = s + k, .in = z, .in_size = z_size, .out = out[k], .stop = SIZE};
+        stk__inflate_zlib_pair(&jobs[0], &jobs[1]);
+        size_t found;
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(jobs[k].result, STK__INFLATE_DAMAGED);
+            assert_int_equal(inflate_alone(s, z, z_size, out[k], SIZE, &found), STK__INFLATE_DAMAGED);
+            assert_int_equal(found, jobs[k].out_size);
+            free(out[k]);
+        }
+        free(z);
+        free(data);
+    }
+    stk__simd_limit(STK__SIMD_AVX512);
+    free(s);
+}
+
 /* Two bytes more than wanted, and a checksum that is wrong: neither is looked
  * at. */
 static void what_comes_behind_the_wanted_bytes_is_of_no_interest(void **state)
@@ -262,6 +353,8 @@ int main(void)
         cmocka_unit_test(streams_that_are_cut_off_are_told_apart_from_damaged_ones),
         cmocka_unit_test(damage_is_noticed_where_zlib_notices_it),
         cmocka_unit_test(two_streams_at_once_inflate_as_each_by_itself),
+        cmocka_unit_test(short_matches_between_literals_inflate_as_by_zlib),
+        cmocka_unit_test(short_matches_before_the_start_are_refused),
         cmocka_unit_test(what_comes_behind_the_wanted_bytes_is_of_no_interest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
