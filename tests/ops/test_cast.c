@@ -73,7 +73,7 @@ static void cast_refuses_bad_types(void **state)
                    12);
     assert_refused("range(9) | cast(value=int8, value=int16)", NULL, STK_INVALID, "'value' is given twice", 1, 29);
     assert_refused("text(\"$D/lines.txt\") |\ncast(text=int8)", NULL, STK_INVALID,
-                   "field 'text' is bytes, which cannot be cast to int8", 2, 1);
+                   "field 'text' is bytes, which cannot be cast to int8", 2, 11);
 }
 
 static void cast_turns_lists_of_uint8_into_bytes_and_back(void **state)
