@@ -13,6 +13,11 @@ enum { LABEL_WIDTH = 13 };
 
 static const char *const layout_names[] = {"compact", "contiguous", "chunked", "virtual", "external"};
 
+static const char *layout_name(const stk__h5_dataset *d)
+{
+    return d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown";
+}
+
 static double raw_bytes(const stk__h5_dataset *d)
 {
     return (double)d->rows * (double)d->row_bytes;
@@ -66,8 +71,7 @@ static void put_dataset(stk__text *t, const stk__h5_dataset *d)
     for (int32_t i = 0, any = 0; i < d->rank; i++)
         if (d->max_dims[i] != (uint64_t)d->dims[i])
             stk__text_printf(t, "%s%d", any++ ? ", " : ", may grow along ", i);
-    stk__text_printf(t, "\n      layout   %s",
-                     d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
+    stk__text_printf(t, "\n      layout   %s", layout_name(d));
     if (d->layout == STK__H5_LAYOUT_CHUNKED) {
         stk__text_puts(t, ", chunks of ");
         put_dims(t, d->chunk_dims, d->rank);
@@ -91,11 +95,20 @@ static void put_dataset(stk__text *t, const stk__h5_dataset *d)
     stk__text_putc(t, '\n');
 }
 
-/* A name that pipelines take, made of the last part of a path. */
-static void put_field(stk__text *t, const char *path)
+static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    return slash ? slash + 1 : path;
+}
+
+/* A name that pipelines take: the last part of a path, or all of it when another dataset has the same last part. */
+static void put_field(stk__text *t, const stk__h5_file *file, const char *path)
+{
+    const char *name = last_part(path);
+    for (size_t i = 0; i < file->dataset_count; i++)
+        if (strcmp(file->datasets[i].path, path) != 0 &&
+            strcmp(last_part(file->datasets[i].path), last_part(path)) == 0)
+            name = path + (path[0] == '/');
     if (*name >= '0' && *name <= '9')
         stk__text_putc(t, '_');
     for (; *name; name++) {
@@ -123,7 +136,7 @@ static void put_call(stk__text *t, const stk__h5_file *file)
         if (d->leaf_count == 0 || d->rank == 0 || d->rows != largest->rows)
             continue;
         stk__text_puts(t, ", ");
-        put_field(t, d->path);
+        put_field(t, file, d->path);
         stk__text_putc(t, '=');
         stk__text_quote(t, d->path);
     }
@@ -193,8 +206,7 @@ static void json_dataset(stk__text *t, const stk__h5_dataset *d)
         else
             stk__text_printf(t, "%" PRIu64, d->max_dims[i]);
     }
-    stk__text_printf(t, "],\"layout\":\"%s\"",
-                     d->layout >= 0 && d->layout <= STK__H5_LAYOUT_EXTERNAL ? layout_names[d->layout] : "unknown");
+    stk__text_printf(t, "],\"layout\":\"%s\"", layout_name(d));
     if (d->layout == STK__H5_LAYOUT_CHUNKED)
         json_dims(t, "chunk", d->chunk_dims, d->rank);
     stk__text_printf(t, ",\"chunks\":%" PRId64 ",\"filters\":[", d->stored_chunks);

@@ -268,7 +268,8 @@ typedef struct stk_op {
     stk_role role;
     uint32_t flags;
 
-    /* Tells which fields are read, made and removed. NULL: none. No data may be touched yet. */
+    /* Tells which fields are read, made and removed. NULL: none. No sample may be touched
+       yet; a source may look at what its files say of themselves. */
     stk_status (*schema)(stk_plan *plan, const stk_host *host, void *state, stk_error *err);
     /* Opens files, builds tables. Optional. */
     stk_status (*open)(const stk_call *call, stk_error *err);

@@ -151,6 +151,22 @@ size_t stk__utf8_length(const unsigned char *s, size_t left)
     return n;
 }
 
+void stk__error_prefix(stk_error *err, const char *format, ...)
+{
+    if (!err)
+        return;
+    char message[sizeof err->message];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    const size_t used = n < 0 ? 0 : STK_MIN((size_t)n, sizeof message - 1);
+    const size_t rest = STK_MIN(strlen(err->message), sizeof message - 1 - used);
+    memcpy(message + used, err->message, rest);
+    message[used + rest] = 0;
+    memcpy(err->message, message, used + rest + 1);
+}
+
 void stk__text_json(stk__text *t, const char *s, size_t size)
 {
     const unsigned char *p = (const unsigned char *)s;

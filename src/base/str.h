@@ -25,6 +25,8 @@ void stk__text_putc(stk__text *t, char c);
 void stk__text_puts(stk__text *t, const char *s);
 void stk__text_write(stk__text *t, const void *data, size_t size);
 void stk__text_printf(stk__text *t, const char *format, ...) STK_PRINTF(2, 3);
+/* Puts text before the message of an error; what is too long is cut off at its end. err may be NULL. */
+void stk__error_prefix(stk_error *err, const char *format, ...) STK_PRINTF(2, 3);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void stk__text_json(stk__text *t, const char *s, size_t size);
 void stk__text_json_str(stk__text *t, const char *s);

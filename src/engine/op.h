@@ -34,6 +34,16 @@ static inline int64_t stk__epoch_join(int64_t outer, int64_t times, int64_t roun
     return (int64_t)(((uint64_t)outer * rounds + (uint64_t)round) & INT64_MAX);
 }
 
+/* Gives an error the place of an argument's value in the text. */
+static inline stk_status stk__at_value(const stk_named_arg *arg, stk_status status, stk_error *err)
+{
+    if (err) {
+        err->line = arg->value.line;
+        err->column = arg->value.column;
+    }
+    return status;
+}
+
 typedef enum stk__pass { STK__PASS_KEEP, STK__PASS_DROP, STK__PASS_END } stk__pass;
 
 typedef enum stk__order_kind {

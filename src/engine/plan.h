@@ -103,7 +103,7 @@ typedef struct stk__plan {
     stk__text explain, explain_json;
 } stk__plan;
 
-/* Reads, checks and rewrites; touches no data. On failure the plan is left for stk__plan_clear. */
+/* Reads, checks and rewrites; touches no sample. On failure the plan is left for stk__plan_clear. */
 stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *config, stk_error *err);
 /* Whether there is a repeat of more than one round. */
 bool stk__plan_repeats(const stk__plan *plan);

@@ -7,6 +7,7 @@
 #include <libdeflate.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "formats/hdf5_codec.h"
 #include "formats/hdf5_deflate.h"
 #include "kernels/fletcher32.h"
@@ -251,12 +252,8 @@ static void stage_done(run *r, const uint8_t *out, size_t size)
 static void stage_failed(run *r, const stk__h5_filter *filter, stk_status status)
 {
     r->status = status;
-    if (!r->err || status != STK_CORRUPT)
-        return;
-    char message[sizeof r->err->message];
-    memcpy(message, r->err->message, sizeof message);
-    message[sizeof message - 1] = 0;
-    stk_error_set(r->err, status, "%s: %s", stk__h5_filter_name(filter->id), message);
+    if (status == STK_CORRUPT)
+        stk__error_prefix(r->err, "%s: ", stk__h5_filter_name(filter->id));
 }
 
 /* ---- the filters that are undone here ---- */

@@ -30,25 +30,38 @@ void stk__h5_drop_error(const stk_error **error)
     *error = NULL;
 }
 
+void stk__h5_sample_failed(stk__h5_reader *r, uint32_t sample, const stk_error *error)
+{
+    if (!r->errors[sample])
+        r->errors[sample] = stk__h5_keep_error(error);
+}
+
+void stk__h5_rows_failed(stk__h5_reader *r, size_t from, size_t to, const stk_error *error)
+{
+    for (size_t i = from; i < to; i++) {
+        stk_error one = *error;
+        one.record = r->places[i].row;
+        stk__h5_sample_failed(r, r->places[i].sample, &one);
+    }
+}
+
 /* ---- filling a chunk ---- */
 
 /* "dataset '/x', chunk (3, 0): " before the message, and where the chunk lies. */
 static void place_error(const stk__h5_file *file, const stk__h5_dataset *d, uint64_t number, int64_t offset,
                         stk_error *error)
 {
-    char message[sizeof error->message];
+    char place[256];
     stk__text t;
-    stk__text_fixed(&t, message, sizeof message);
-    stk__text_printf(&t, "dataset '%.200s', chunk (%lld", d->path,
-                     (long long)((int64_t)number / STK_MAX(d->across, 1)));
+    stk__text_fixed(&t, place, sizeof place);
     uint64_t rest = number % (uint64_t)STK_MAX(d->across, 1), divisor = (uint64_t)d->across;
     for (int32_t i = 1; i < d->rank; i++) {
         divisor /= (uint64_t)STK_MAX(d->grid[i], 1);
         stk__text_printf(&t, ", %llu", (unsigned long long)(rest / STK_MAX(divisor, 1)));
         rest %= STK_MAX(divisor, 1);
     }
-    stk__text_printf(&t, "): %s", error->message);
-    memcpy(error->message, message, sizeof message);
+    stk__error_prefix(error, "dataset '%.200s', chunk (%lld%s): ", d->path,
+                      (long long)((int64_t)number / STK_MAX(d->across, 1)), place);
     if (!error->file[0])
         snprintf(error->file, sizeof error->file, "%s", file->path);
     if (error->offset < 0)
@@ -212,12 +225,8 @@ static bool claim_of_row(const stk_call *call, int32_t file, int64_t row, size_t
     const stk__h5_source *s = call->state;
     stk__h5_reader *r = call->worker;
     for (size_t i = 0; i < s->dataset_count; i++) {
-        const stk__h5_part *part = stk__h5_part_of(s, file, i);
-        const stk__h5_dataset *d = part->dataset;
-        bool needed = false;
-        for (size_t k = 0; k < s->field_count; k++)
-            needed = needed || part->leaves[k];
-        for (int64_t j = 0; needed && stk__h5_in_chunks(d) && j < d->across; j++) {
+        const stk__h5_dataset *d = stk__h5_part_of(s, file, i)->dataset;
+        for (int64_t j = 0; s->is_read[i] && stk__h5_in_chunks(d) && j < d->across; j++) {
             const uint64_t number = (uint64_t)(row / d->block_rows * d->across + j);
             const stk__chunk_wish wish = stk__h5_wish(file, i, d, number, true);
             stk__chunk_state state;

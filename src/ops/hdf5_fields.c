@@ -140,11 +140,7 @@ static stk_status check_args(const stk__h5_source *s, const stk_host *host, stk_
             continue;
         host->fail(err, STK_INVALID, "field '%s' must be the path of a dataset in the file, such as \"/features\"",
                    arg->name);
-        if (err) {
-            err->line = arg->value.line;
-            err->column = arg->value.column;
-        }
-        return STK_INVALID;
+        return stk__at_value(arg, STK_INVALID, err);
     }
     return STK_OK;
 }

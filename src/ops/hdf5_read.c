@@ -264,17 +264,11 @@ static stk_status place_field(const stk_call *call, size_t field, stk_error *err
         }
         return STK_OK;
     }
-    /* The stored form may differ from file to file: the largest will do. */
-    size_t each = 0;
-    for (int32_t file = 0; file < s->file_count; file++) {
-        const stk__h5_part *other = stk__h5_part_of(s, file, f->dataset);
-        each = STK_MAX(each, stk__h5_raw_bytes(other->dataset, other->leaves[field]));
-    }
-    uint8_t *raw = stk_scratch(call, each * r->count, err);
+    uint8_t *raw = stk_scratch(call, f->raw_bytes * r->count, err);
     if (!raw)
         return err->status;
     for (size_t i = 0; i < r->count; i++)
-        outs[i] = raw + i * each;
+        outs[i] = raw + i * f->raw_bytes;
     return STK_OK;
 }
 
@@ -436,10 +430,7 @@ stk_status stk__h5_gather(const stk_call *call, stk_sample *const *samples, size
         if (s->fields[k].needed)
             STK_TRY(place_field(call, k, err));
     for (size_t i = 0; i < s->dataset_count; i++) {
-        bool needed = false;
-        for (size_t k = 0; k < s->field_count; k++)
-            needed = needed || (s->fields[k].needed && s->fields[k].dataset == i);
-        if (!needed)
+        if (!s->is_read[i])
             continue;
         read_places(call, i);
         STK_TRY(plan_errands(call, i, err));

@@ -97,11 +97,6 @@ static inline bool stk__h5_is_number(const stk__h5_leaf *leaf)
     return leaf->kind <= STK__H5_KIND_BOOL;
 }
 
-static inline size_t stk__h5_raw_bytes(const stk__h5_dataset *d, const stk__h5_leaf *leaf)
-{
-    return (size_t)d->row_elements * (size_t)leaf->count * leaf->size;
-}
-
 static inline uint8_t **stk__h5_outs(const stk__h5_reader *r, size_t field)
 {
     return r->outs + field * r->count;

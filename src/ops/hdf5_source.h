@@ -20,6 +20,7 @@ typedef struct stk__h5_field {
     int64_t shape[STK_MAX_DIMS];
     int id;
     bool needed;
+    size_t raw_bytes; /* of a row as it is stored, in the file where that is most */
 } stk__h5_field;
 
 /* One dataset in one file, with the leaf of each field that is taken out of it. */
@@ -49,6 +50,7 @@ typedef struct stk__h5_source {
     stk__h5_part *parts; /* dataset_count for each file */
     int64_t *firsts;     /* number of the first row, and of all rows at the end */
     int32_t file_count;
+    bool *is_read;   /* by dataset: some field of it is needed */
     stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
     size_t lead;           /* the dataset whose chunks weigh most: a shuffle goes by these */
@@ -94,6 +96,12 @@ static inline int32_t stk__h5_last_at(const int64_t *firsts, int32_t count, int6
 static inline int32_t stk__h5_file_of(const stk__h5_source *s, int64_t index)
 {
     return stk__h5_last_at(s->firsts, s->file_count, index);
+}
+
+/* Bytes of a leaf in one row, as they are stored. */
+static inline size_t stk__h5_raw_bytes(const stk__h5_dataset *d, const stk__h5_leaf *leaf)
+{
+    return (size_t)d->row_elements * (size_t)leaf->count * leaf->size;
 }
 
 static inline const stk__h5_part *stk__h5_part_of(const stk__h5_source *s, int32_t file, size_t dataset)

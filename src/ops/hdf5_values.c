@@ -8,21 +8,6 @@
 
 #include "base/banned.h"
 
-void stk__h5_sample_failed(stk__h5_reader *r, uint32_t sample, const stk_error *error)
-{
-    if (!r->errors[sample])
-        r->errors[sample] = stk__h5_keep_error(error);
-}
-
-void stk__h5_rows_failed(stk__h5_reader *r, size_t from, size_t to, const stk_error *error)
-{
-    for (size_t i = from; i < to; i++) {
-        stk_error one = *error;
-        one.record = r->places[i].row;
-        stk__h5_sample_failed(r, r->places[i].sample, &one);
-    }
-}
-
 static stk_status get_contents(const stk__h5_contents *c, const uint8_t *descriptor, size_t unit, const uint8_t **out,
                                size_t *out_size, stk_error *err)
 {
@@ -89,15 +74,6 @@ static stk_status make_sequence(const stk__h5_contents *c, const stk__h5_field *
     return STK_OK;
 }
 
-static void name_dataset(const stk__h5_dataset *d, stk_error *error)
-{
-    char message[sizeof error->message];
-    stk__text t;
-    stk__text_fixed(&t, message, sizeof message);
-    stk__text_printf(&t, "dataset '%.200s': %s", d->path, error->message);
-    memcpy(error->message, message, sizeof message);
-}
-
 /* Values of variable length and strings for places [from, to), out of their raw form. */
 void stk__h5_make_values(const stk__h5_contents *c, size_t field, const stk__h5_leaf *leaf, size_t from, size_t to)
 {
@@ -119,7 +95,7 @@ void stk__h5_make_values(const stk__h5_contents *c, size_t field, const stk__h5_
         snprintf(error.file, sizeof error.file, "%s", s->indexes[p->file]->path);
         snprintf(error.field, sizeof error.field, "%s", f->name);
         error.record = p->row;
-        name_dataset(c->dataset, &error);
+        stk__error_prefix(&error, "dataset '%.200s': ", c->dataset->path);
         stk__h5_sample_failed(r, p->sample, &error);
     }
 }

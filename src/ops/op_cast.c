@@ -27,21 +27,11 @@ static bool dtype_by_name(const char *name, stk_dtype *out)
     return false;
 }
 
-/* An error about the type that was asked for. */
-static stk_status at_type(const stk_named_arg *arg, stk_error *err)
-{
-    if (err) {
-        err->line = arg->value.line;
-        err->column = arg->value.column;
-    }
-    return STK_INVALID;
-}
-
 static stk_status bad_type(const stk_host *host, const stk_named_arg *arg, stk_error *err)
 {
     host->fail(err, STK_INVALID, "field '%s' must be cast to a number type such as float32 or uint8, found %s%.60s",
                arg->name, arg->value.text ? "" : "no name of a type", arg->value.text ? arg->value.text : "");
-    return at_type(arg, err);
+    return stk__at_value(arg, STK_INVALID, err);
 }
 
 static stk_status image_draw(const stk_call *call, const stk_sample *sample, const stk__image_size *in, stk__act *out,
@@ -74,7 +64,7 @@ static stk_status plan_bytes(const stk_host *host, const stk_named_arg *arg, con
     host->fail(err, STK_INVALID,
                "field '%s' is %s, which cannot be cast to %s; lists of uint8 and bytes become each other", field->name,
                stk_dtype_name(c->from), stk_dtype_name(c->to));
-    return at_type(arg, err);
+    return stk__at_value(arg, STK_INVALID, err);
 }
 
 static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_named_arg *arg, one_cast *c,

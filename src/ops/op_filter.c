@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "engine/expr.h"
 #include "engine/op.h"
 
@@ -74,9 +75,7 @@ static stk_status filter_schema(stk_plan *plan, const stk_host *host, void *stat
     const stk_status status = stk__expr_compile(s->where, lookup, &arg, &s->expr, err);
     if (status != STK_OK && err && err->column > 0) {
         /* The column is one of the expression; the engine adds the op's place in the text. */
-        char message[sizeof err->message];
-        snprintf(message, sizeof message, "at %d of the expression: %.400s", err->column, err->message);
-        memcpy(err->message, message, sizeof message);
+        stk__error_prefix(err, "at %d of the expression: ", err->column);
         err->line = err->column = 0;
     }
     return status;

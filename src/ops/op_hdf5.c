@@ -113,14 +113,6 @@ static stk_status open_pool(stk__h5_source *s, stk_error *err)
     return status;
 }
 
-static bool is_read(const stk__h5_source *s, size_t dataset)
-{
-    bool needed = false;
-    for (size_t i = 0; i < s->field_count; i++)
-        needed = needed || (s->fields[i].dataset == dataset && s->fields[i].needed);
-    return needed;
-}
-
 static bool has_heap(const stk__h5_dataset *d)
 {
     bool any = false;
@@ -145,6 +137,19 @@ static uint64_t measure_dataset(stk__h5_source *s, const stk__h5_dataset *d)
     if (d->way == STK__H5_BY_LIBRARY && has_heap(d)) /* contents of any length come with the rows */
         return UINT64_MAX;
     return __builtin_mul_overflow((uint64_t)bytes, (uint64_t)d->blocks * (uint64_t)d->across, &all) ? UINT64_MAX : all;
+}
+
+/* The stored form of a field may differ from file to file: the largest counts. */
+static void measure_fields(stk__h5_source *s)
+{
+    for (int32_t f = 0; f < s->file_count; f++) {
+        for (size_t k = 0; k < s->field_count; k++) {
+            const stk__h5_part *part = stk__h5_part_of(s, f, s->fields[k].dataset);
+            if (part->leaves[k])
+                s->fields[k].raw_bytes =
+                    STK_MAX(s->fields[k].raw_bytes, stk__h5_raw_bytes(part->dataset, part->leaves[k]));
+        }
+    }
 }
 
 /* Heaps that workers keep, where there are values of variable length that we find ourselves. */
@@ -176,7 +181,7 @@ static stk_status measure(const stk_call *call, stk_error *err)
         uint64_t row_chunks = 0; /* bytes of the chunks that hold one row */
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = stk__h5_part_of(s, f, i)->dataset;
-            if (!stk__h5_in_chunks(d) || !is_read(s, i))
+            if (!stk__h5_in_chunks(d) || !s->is_read[i])
                 continue;
             row_chunks +=
                 STK_MIN((uint64_t)d->chunk_bytes * (uint64_t)STK_MIN(d->across, STRIDE_MOST >> 10), SATURATED);
@@ -222,9 +227,15 @@ static stk_status count_blocks(stk__h5_source *s, stk_error *err)
 static stk_status hdf5_open(const stk_call *call, stk_error *err)
 {
     stk__h5_source *s = call->state;
-    for (size_t i = 0; i < s->field_count; i++)
+    s->is_read = stk__calloc(s->dataset_count, sizeof *s->is_read);
+    if (!s->is_read)
+        return stk__nomem(s->dataset_count, err);
+    for (size_t i = 0; i < s->field_count; i++) {
         s->fields[i].needed = stk_needed(call, s->fields[i].id);
+        s->is_read[s->fields[i].dataset] |= s->fields[i].needed;
+    }
     STK_TRY(index_files(call, err));
+    measure_fields(s);
     STK_TRY(measure(call, err));
     STK_TRY(count_blocks(s, err));
     return open_pool(s, err);
@@ -243,6 +254,7 @@ static void hdf5_close(void *state)
     stk__free(s->parts);
     stk__free(s->firsts);
     stk__free(s->block_firsts);
+    stk__free(s->is_read);
     stk__free(s->lost);
     stk__h5_fields_clear(s);
     stk__paths_clear(&s->files);
@@ -289,7 +301,7 @@ static int64_t hdf5_block_bytes(const stk_call *call)
     const stk__h5_source *s = call->state;
     double row_bytes = 0;
     for (size_t i = 0; i < s->dataset_count; i++)
-        row_bytes += is_read(s, i) ? (double)stk__h5_part_of(s, 0, i)->dataset->row_bytes : 0;
+        row_bytes += s->is_read[i] ? (double)stk__h5_part_of(s, 0, i)->dataset->row_bytes : 0;
     return (int64_t)STK_MIN(row_bytes * (double)stk__h5_part_of(s, 0, s->lead)->dataset->block_rows, 1e15);
 }
 
@@ -323,8 +335,8 @@ static uint64_t hdf5_fingerprint(const stk_call *call)
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = &file->datasets[i];
             h = stk__mix(h, XXH3_64bits(d->dims, sizeof *d->dims * (size_t)d->rank));
-            h = stk__mix(
-                h, (uint64_t)d->block_rows); /* a shuffle with a window goes by it, also where no chunk is stored */
+            /* A shuffle with a window goes by it, also where no chunk is stored. */
+            h = stk__mix(h, (uint64_t)d->block_rows);
             h = stk__mix(h, XXH3_64bits(d->chunks, sizeof *d->chunks * d->chunk_count));
         }
     }

@@ -45,11 +45,7 @@ typedef struct {
 static stk_status spec_error(const stk_host *host, const stk_named_arg *arg, stk_error *err, const char *wanted)
 {
     host->fail(err, STK_INVALID, "field '%s' must be %s", arg->name, wanted);
-    if (err) {
-        err->line = arg->value.line;
-        err->column = arg->value.column;
-    }
-    return STK_INVALID;
+    return stk__at_value(arg, STK_INVALID, err);
 }
 
 static void set_dtype(spec *s, stk_dtype dtype)

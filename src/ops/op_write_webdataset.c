@@ -33,11 +33,7 @@ typedef struct {
 static stk_status arg_error(const stk_host *host, const stk_named_arg *arg, stk_error *err, const char *wanted)
 {
     host->fail(err, STK_INVALID, "%s must be %s", arg->name, wanted);
-    if (err) {
-        err->line = arg->value.line;
-        err->column = arg->value.column;
-    }
-    return STK_INVALID;
+    return stk__at_value(arg, STK_INVALID, err);
 }
 
 static bool is_extension(const char *s)

@@ -3,6 +3,7 @@
 
 #include "pictures.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -99,6 +100,17 @@ const char *in_dir(const char *name)
 bool file_exists(const char *name)
 {
     return access(in_dir(name), F_OK) == 0;
+}
+
+int count_files(const char *name)
+{
+    int n = 0;
+    DIR *dir = opendir(in_dir(name));
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
 }
 
 void write_file(const char *name, const void *data, size_t size)

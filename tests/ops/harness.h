@@ -24,6 +24,8 @@ int harness_teardown(void **state);
 /* Path of a file there; valid until the eighth call after this one. */
 const char *in_dir(const char *name);
 bool file_exists(const char *name);
+/* Files in a directory there ("": itself) that are not hidden. */
+int count_files(const char *name);
 void write_file(const char *name, const void *data, size_t size);
 
 /* Two threads, 64 MiB, a registry with the built-in ops and `test_noise`. */

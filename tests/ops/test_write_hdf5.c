@@ -1,8 +1,6 @@
 /* write_hdf5: what libhdf5 reads is what was written; the file appears whole or not at all. */
 #include "harness.h"
 
-#include <dirent.h>
-
 #include "base/file.h"
 #include "base/mem.h"
 #include "formats/hdf5.h"
@@ -256,24 +254,13 @@ static void write_makes_the_same_file_with_any_threads_and_batches(void **state)
 
 /* ---- what goes wrong ---- */
 
-static int files_here(void)
-{
-    int n = 0;
-    DIR *dir = opendir(in_dir(""));
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 static void write_leaves_nothing_without_finish(void **state)
 {
     seen s;
     run_some("range(1000) | batch(100) | write_hdf5(\"$D/out.h5\", chunk=10, gzip=9)", NULL, 5, NULL, &s);
     assert_int_equal(s.status, STK_OK);
     seen_clear(&s);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 static void write_leaves_nothing_after_an_error(void **state)
@@ -289,7 +276,7 @@ static void write_leaves_nothing_after_an_error(void **state)
                  STK_INVALID, "rows of int64[2], wanted int64[1]");
     assert_fails("tfrecord(\"$D/in\") | write_hdf5(\"$D/out.h5\")", NULL, STK_INVALID,
                  "list the field in binary=[...]");
-    assert_int_equal(files_here(), 1);
+    assert_int_equal(count_files(""), 1);
     assert_int_equal(try_open("range(3) | write_hdf5(\"/proc/no/such.h5\")", NULL, &p, &error), STK_IO);
     assert_string_equal(error.op, "write_hdf5");
     assert_string_equal(error.file, "/proc/no");
@@ -323,7 +310,7 @@ static void write_refuses_bad_options(void **state)
                    "binary has field 'value' of type int64, wanted bytes", 1, 12);
     assert_refused("range(3) | write_hdf5(\"x\", binary=[no])", NULL, STK_INVALID,
                    "binary has 'no', which is no field here", 1, 12);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 /* ---- memory that runs out ---- */
@@ -369,7 +356,7 @@ static void write_tells_allocations_that_fail(void **state)
             status != STK_IO)
             fail_msg("allocation %llu failed: %s", (unsigned long long)n, stk_status_name(status));
         assert_int_equal(file_exists("out.h5"), status == STK_END);
-        assert_int_equal(files_here(), 1 + (status == STK_END));
+        assert_int_equal(count_files(""), 1 + (status == STK_END));
     }
 }
 

@@ -1,21 +1,9 @@
 /* write_image_folder: what is written reads back the same; the directory appears whole or not at all. */
 #include "harness.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int files_here(const char *where)
-{
-    int n = 0;
-    DIR *dir = opendir(in_dir(where));
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
 
 static void write_reads_back(void **state)
 {
@@ -27,7 +15,7 @@ static void write_reads_back(void **state)
     run_all("image_folder(\"$D/deep/out\") | drop(path) | batch(4)", NULL, &s);
     assert_seen_equal(&wanted, 0, &s, "copy");
     assert_true(file_exists("deep/out/0011/000000035.jpg"));
-    assert_int_equal(files_here("deep"), 1);
+    assert_int_equal(count_files("deep"), 1);
     seen_clear(&wanted);
     seen_clear(&s);
 }
@@ -62,7 +50,7 @@ static void write_leaves_nothing_without_finish(void **state)
     run_some("image_folder(\"$D/f\") | batch(3) | write_image_folder(\"$D/out\")", NULL, 5, NULL, &s);
     assert_int_equal(s.status, STK_OK);
     seen_clear(&s);
-    assert_int_equal(files_here(""), 1);
+    assert_int_equal(count_files(""), 1);
 }
 
 static void write_leaves_nothing_after_an_error(void **state)
@@ -70,7 +58,7 @@ static void write_leaves_nothing_after_an_error(void **state)
     write_lines("t", false, 0, 3);
     assert_fails("text(\"$D/t\") | write_image_folder(\"$D/out\", text, text)", NULL, STK_INVALID,
                  "field 'text' of sample 0 begins like no picture");
-    assert_int_equal(files_here(""), 1);
+    assert_int_equal(count_files(""), 1);
 }
 
 /* More directories below each other than may be open at a time. */
@@ -88,7 +76,7 @@ static void write_removes_what_deep_keys_made(void **state)
     assert_fails("text(\"$D/t\") | write_image_folder(\"$D/out\", text, text, key=text, ext=\"x\")", NULL, STK_IO,
                  "two samples get this name");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(files_here(""), 1);
+    assert_int_equal(count_files(""), 1);
 }
 
 static void write_refuses_names_that_are_none(void **state)
@@ -107,7 +95,7 @@ static void write_refuses_names_that_are_none(void **state)
         "tfrecord(\"$D/in\") | parse(name=bytes, one=int64(default=1)) | write_image_folder(\"$D/out\", name, one, "
         "key=one, ext=\"x\")",
         NULL, STK_IO, "two samples get this name");
-    assert_int_equal(files_here(""), 2);
+    assert_int_equal(count_files(""), 2);
 }
 
 static void write_goes_only_where_nothing_is(void **state)
@@ -119,10 +107,10 @@ static void write_goes_only_where_nothing_is(void **state)
     assert_int_equal(mkdir(in_dir("empty"), 0777), 0);
     run_all("image_folder(\"$D/f\") | write_image_folder(\"$D/empty\")", NULL, &s);
     seen_clear(&s);
-    assert_int_equal(files_here("empty"), 2);
+    assert_int_equal(count_files("empty"), 2);
     write_file("file", "x", 1);
     assert_fails("image_folder(\"$D/f\") | write_image_folder(\"$D/file\")", NULL, STK_IO, "Not a directory");
-    assert_int_equal(files_here(""), 3);
+    assert_int_equal(count_files(""), 3);
 }
 
 static void write_refuses_bad_options(void **state)
@@ -133,7 +121,7 @@ static void write_refuses_bad_options(void **state)
     assert_refused("range(3) | write_image_folder(\"x\", value, value)", NULL, STK_INVALID,
                    "field 'value' is a single value of int64, wanted the bytes of a picture", 1, 12);
     assert_refused("range(3) | write_image_folder(\"x\", ext=\"a/b\")", NULL, STK_INVALID, "ext is 'a/b'", 1, 12);
-    assert_int_equal(files_here(""), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 int main(void)

@@ -1,8 +1,6 @@
 /* write_tfrecord: what is written reads back the same; files appear whole or not at all. */
 #include "harness.h"
 
-#include <dirent.h>
-
 #include "base/file.h"
 #include "base/mem.h"
 #include "formats/example.h"
@@ -201,24 +199,13 @@ static void tfrecord_pattern_leaves_schemas_out(void **state)
     assert_fails("tfrecord(\"$D/d/part.schema.json\")", NULL, STK_CORRUPT, "");
 }
 
-static int files_here(void)
-{
-    int n = 0;
-    DIR *dir = opendir(in_dir(""));
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 static void write_leaves_nothing_without_finish(void **state)
 {
     seen s;
     run_some("range(100) | batch(3) | write_tfrecord(\"$D/out-%d\", shards=2)", NULL, 5, NULL, &s);
     assert_int_equal(s.status, STK_OK);
     seen_clear(&s);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 static void write_leaves_nothing_after_an_error(void **state)
@@ -226,10 +213,10 @@ static void write_leaves_nothing_after_an_error(void **state)
     stk_error error;
     stk_pipeline *p;
     write_examples("in", STK__PLAIN, 0, 20);
-    const int before = files_here();
+    const int before = count_files("");
     assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_tfrecord(\"$D/out\")", NULL, STK_CORRUPT,
                  "is missing");
-    assert_int_equal(files_here(), before);
+    assert_int_equal(count_files(""), before);
     assert_int_equal(try_open("range(3) | write_tfrecord(\"/proc/no/such\")", NULL, &p, &error), STK_IO);
     assert_string_equal(error.op, "write_tfrecord");
 }
@@ -257,7 +244,7 @@ static void write_refuses_bad_options(void **state)
     assert_refused("range(3) | write_tfrecord(\"x\", compression=lzma)", NULL, STK_INVALID,
                    "compression must be one of none, gzip, zlib, got a name lzma", 1, 44);
     assert_refused("range(3) | write_tfrecord(\"x\", level=10)", NULL, STK_INVALID, "level must be in 1..9", 1, 38);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 int main(void)

@@ -1,7 +1,6 @@
 /* write_webdataset: what is written reads back the same and is the same each time; files appear whole or not at all. */
 #include "harness.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -118,24 +117,13 @@ static void write_names_pictures_by_what_they_are(void **state)
                  "field 'image' of sample 0 begins like no picture");
 }
 
-static int files_here(void)
-{
-    int n = 0;
-    DIR *dir = opendir(in_dir(""));
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 static void write_leaves_nothing_without_finish(void **state)
 {
     seen s;
     run_some("range(100) | batch(3) | write_webdataset(\"$D/out-%d\", shards=2)", NULL, 5, NULL, &s);
     assert_int_equal(s.status, STK_OK);
     seen_clear(&s);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 static void write_refuses_keys_that_would_not_read_back(void **state)
@@ -152,7 +140,7 @@ static void write_refuses_keys_that_would_not_read_back(void **state)
         write_file("t", cases[i].lines, strlen(cases[i].lines));
         assert_fails("text(\"$D/t\") | write_webdataset(\"$D/o.tar\", key=text, text=\"txt\")", NULL, STK_INVALID,
                      cases[i].message);
-        assert_int_equal(files_here(), 1);
+        assert_int_equal(count_files(""), 1);
     }
     write_file("t", "x.y/a\n", 6); /* a dot before the last slash is none */
     seen s;
@@ -179,7 +167,7 @@ static void write_refuses_bad_options(void **state)
                    "field 'a' is an array of float32", 1, 39);
     assert_refused("tfrecord(\"x\") | parse(a=int64, b=int64) | write_webdataset(\"x\", a=\"t\", b=\"t\")", NULL,
                    STK_INVALID, "both get the extension 't'", 1, 43);
-    assert_int_equal(files_here(), 0);
+    assert_int_equal(count_files(""), 0);
 }
 
 int main(void)

@@ -8,8 +8,8 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import traceback
+
+import runlib
 
 try:
     import h5py
@@ -252,27 +252,5 @@ def test_file_without_rows(program, directory):
     compare_files(directory)
 
 
-def main():
-    program = os.path.join(os.path.abspath(sys.argv[1]), "stoker")
-    ops = subprocess.run([program, "ops"], capture_output=True, check=True).stdout.decode()
-    if " hdf5 " not in ops or " write_hdf5 " not in ops:
-        print("skipped: the program has no ops hdf5 and write_hdf5")
-        return 77
-    failed = passed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as directory:
-            try:
-                test(program, directory)
-                passed += 1
-            except Exception:  # every test is to be run
-                failed += 1
-                print(name)
-                traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runlib.main(globals(), lambda test, *where: test(*where)))

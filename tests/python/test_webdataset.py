@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
-import traceback
+
+import runlib
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
 
@@ -115,23 +115,5 @@ def test_damage_is_told_with_its_place(program, directory):
     assert "a.tar: record 3 at offset 3072" in errors and "header checksum is" in errors, errors
 
 
-def main():
-    program = os.path.join(os.path.abspath(sys.argv[1]), "stoker")
-    failed = passed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory(prefix="stoker-tar-") as directory:
-            try:
-                test(program, directory)
-                passed += 1
-            except Exception:  # every test is to be run
-                failed += 1
-                print(name)
-                traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runlib.main(globals(), lambda test, *where: test(*where)))

@@ -9,8 +9,8 @@ import resource
 import struct
 import subprocess
 import sys
-import tempfile
-import traceback
+
+import runlib
 
 try:
     import h5py
@@ -352,23 +352,5 @@ def test_disk_that_is_full(place):
         assert place.files() == ["in"]
 
 
-def main():
-    program = os.path.join(os.path.abspath(sys.argv[1]), "stoker")
-    failed = passed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory(prefix="stoker-hdf5-") as directory:
-            try:
-                test(Place(program, directory))
-                passed += 1
-            except Exception:  # every test is to be run
-                failed += 1
-                print(name)
-                traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runlib.main(globals(), lambda test, *where: test(Place(*where))))

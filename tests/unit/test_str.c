@@ -258,9 +258,26 @@ static void nearest_finds_typos_only(void **state)
     assert_null(stk__nearest(huge, names, 4));
 }
 
+static void error_prefix_goes_before_the_message_and_cuts_its_end(void **state)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    stk_error_set(&err, STK_CORRUPT, "bad");
+    stk__error_prefix(&err, "chunk %d: ", 3);
+    assert_string_equal(err.message, "chunk 3: bad");
+    assert_int_equal(err.status, STK_CORRUPT);
+    memset(err.message, 'x', sizeof err.message - 1);
+    err.message[sizeof err.message - 1] = 0;
+    stk__error_prefix(&err, "%s", "ab: ");
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    assert_memory_equal(err.message, "ab: xx", 6);
+    stk__error_prefix(NULL, "nothing");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_prefix_goes_before_the_message_and_cuts_its_end),
         cmocka_unit_test(text_grows),
         cmocka_unit_test(text_printf_longer_than_its_buffer_is_whole),
         cmocka_unit_test(text_fixed_is_cut_and_terminated),
