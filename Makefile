@@ -1,11 +1,11 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
-.PHONY: all help deps build test lint demo fuzz bench numerics format install clean
+.PHONY: all help deps build test lint demo fuzz bench numerics export-check format install clean
 
 all: build ## build build/stoker and libstoker.so
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 deps: ## install what is missing (apt-get)
 	@scripts/deps.sh
@@ -32,6 +32,9 @@ bench: deps build ## measure, and print the table of docs/performance.md
 
 numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, and print what differs
 	@scripts/numerics.sh
+
+export-check: deps build ## load what `stoker export` writes into Spark and ClickHouse (chDB), and compare
+	@scripts/export_check.sh
 
 format: ## clang-format over all C files
 	@scripts/deps.sh format

@@ -25,7 +25,7 @@ fi
 
 python3 bench/run.py "$@"
 
-# Images and HDF5 have tables of their own; they run when no benchmark was named.
+# Images, HDF5 and traces have tables of their own; they run when no benchmark was named.
 for argument in "$@"; do
     case $argument in
     --* | [0-9]*) ;;
@@ -33,4 +33,5 @@ for argument in "$@"; do
     esac
 done
 bench/images.sh "$@"
-exec bench/hdf5.sh "$@"
+bench/hdf5.sh "$@"
+exec bench/traces.sh "$@"

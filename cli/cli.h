@@ -82,7 +82,8 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_command_run, cli_command_plan, cli_command_compare_lazy, cli_command_ops,
-    cli_command_inspect, cli_command_completion, cli_command_help;
+    cli_command_inspect, cli_command_top, cli_command_diagnose, cli_command_sql, cli_command_diff, cli_command_merge,
+    cli_command_convert, cli_command_export, cli_command_completion, cli_command_help;
 
 /* All commands in the order of the help; ends with NULL. */
 extern const cli_command *const cli_commands[];
@@ -202,6 +203,9 @@ int cli_setup_open(cli_setup *setup, const cli_command *command, const cli_pipel
 void cli_setup_close(cli_setup *setup);
 /* Registry with plug-ins; the same returns. */
 int cli_registry_open(const cli_list *plugins, stk_registry **out);
+
+/* $XDG_CACHE_HOME/stoker or ~/.cache/stoker; NULL when neither variable is set. Freed by stk__free. */
+char *cli_cache_dir(void);
 
 /* ---- interrupts ---- */
 

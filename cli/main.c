@@ -8,15 +8,16 @@
 #include "base/banned.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_command_run,     &cli_command_plan,       &cli_command_compare_lazy, &cli_command_ops,
-    &cli_command_inspect, &cli_command_completion, &cli_command_help,         NULL,
+    &cli_command_run,      &cli_command_plan,   &cli_command_compare_lazy, &cli_command_ops,     &cli_command_inspect,
+    &cli_command_top,      &cli_command_diagnose, &cli_command_sql,        &cli_command_diff,    &cli_command_merge,
+    &cli_command_convert,  &cli_command_export, &cli_command_completion,   &cli_command_help,    NULL,
 };
 
 const cli_meaning cli_exit_codes[] = {
     {"0", "all went well"},
     {"1", "data, input or output failed"},
     {"2", "wrong usage, or a mistake in the pipeline"},
-    {"3", "reserved: something became slower"},
+    {"3", "something became slower than --fail-over allows"},
     {"4", "the checkpoint was refused: it does not fit the pipeline or the files"},
     {"130", "interrupted (Ctrl-C or SIGTERM)"},
     {"141", "the reader of standard output went away"},
@@ -28,6 +29,7 @@ const cli_meaning cli_environment[] = {
     {"OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE", "the same from Open MPI"},
     {"PMI_RANK, PMI_SIZE", "the same from MPICH and others"},
     {"SLURM_PROCID, SLURM_NTASKS", "the same from Slurm; the first pair that is set counts"},
+    {"TMPDIR", "where columns of traces past --memory lie (default /var/tmp)"},
     {"XDG_CACHE_HOME", "where the cache directory 'stoker' is made (default ~/.cache)"},
     {NULL, NULL},
 };
@@ -82,7 +84,7 @@ static int run_program(int argc, char **argv)
 {
     stk__text text = STK__TEXT_INIT;
     if (argc < 2)
-        return cli_usage_error(NULL, "no command; try 'stoker run', 'stoker plan', 'stoker ops' or 'stoker inspect'");
+        return cli_usage_error(NULL, "no command; try 'stoker run', 'stoker plan', 'stoker top', 'stoker diagnose' or 'stoker --help'");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         cli_help_program(&text);
     } else if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

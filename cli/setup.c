@@ -115,7 +115,7 @@ static int set_rank(const cli_command *command, const cli_pipeline_options *opti
 }
 
 /* NULL when there is no place for a cache, which is no error. */
-static char *default_cache_dir(void)
+char *cli_cache_dir(void)
 {
     const char *base = getenv("XDG_CACHE_HOME");
     const char *tail = "/stoker";
@@ -150,7 +150,7 @@ int cli_setup_open(cli_setup *setup, const cli_command *command, const cli_pipel
         return code;
     }
     if (!options->cache_dir && !options->no_index_cache)
-        setup->cache_dir = default_cache_dir();
+        setup->cache_dir = cli_cache_dir();
     config->registry = setup->registry;
     config->threads = (int)options->threads;
     config->memory_bytes = options->memory_bytes;

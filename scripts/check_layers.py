@@ -18,7 +18,7 @@ MAY_USE = {
     "src/bench": ["base"],
     "src": ["base", "kernels", "formats", "trace", "engine", "ops"],
     "libexec": ["base", "formats/hdf5_wire.h", "formats/hdf5_filter.h"],
-    "cli": ["base", "formats", "analyze", "bench"],
+    "cli": ["base", "formats", "trace", "analyze", "bench"],
     "examples": [],
     "python": [],
 }

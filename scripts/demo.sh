@@ -64,7 +64,8 @@ show "$stoker" inspect "$data/cifar-00000.tfrecord"
 
 title "2. The naive order: one file after another, one thread, a batch is made when the trainer asks for it"
 echo "A training step of $step for each batch of 512 stands for the GPU."
-measure "$data/naive.json" "$stoker" run "$data/naive.stoker" --threads 1 --on-demand --step-time "$step"
+measure "$data/naive.json" "$stoker" run "$data/naive.stoker" --threads 1 --on-demand --step-time "$step" \
+    --trace "$data/naive.pftrace"
 
 title "3. The same job as a pipeline: shuffled over all files, all cores, batches made ahead"
 show cat "$job"
@@ -78,7 +79,14 @@ printf '  %-14s %12s %12s %12s\n' '' 'wait/epoch' 'whole run' 'GPU busy'
 row "naive order" "$data/naive.json"
 row "the pipeline" "$data/pipeline.json"
 
-title "5. One thread or two, interrupted or not: the same bytes"
+title "5. The traces say it themselves: who is input-bound, and where the time goes"
+show "$stoker" diagnose "$data/naive.pftrace" --no-cache
+echo
+show "$stoker" top "$data/demo.pftrace" --no-cache --limit 8
+echo
+show "$stoker" sql "$data/demo.pftrace" --no-cache -q 'SELECT name, sum(dur), avg(dur), min(dur), max(dur) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 3'
+
+title "6. One thread or two, interrupted or not: the same bytes"
 one=$(show "$stoker" run "$job" --quiet --digest --threads 1)
 two=$(show "$stoker" run "$job" --quiet --digest --threads 2)
 printf '%s\n%s\n' "$one" "$two"
@@ -95,15 +103,16 @@ printf '%s\n' "$rest"
 [ "${one##*digest }" = "${rest##*digest }" ] || bug "after an interrupt the digest is another one"
 echo "Stopped after batch $batches, gone on from there: the digest is that of the whole run."
 
-title "6. Augment anew in every epoch, or once and store it?"
+title "7. Augment anew in every epoch, or once and store it?"
 show "$stoker" compare-lazy "$job" --limit 20000 --rounds 1 --step-time "$step" --disk "$data"
 
 title "What you saw"
 cat <<END
   - The same work, in the same program: what differs is who waits for whom.
+  - A trace of every run, and a verdict from it.
   - Output that depends on data and seed alone: not on threads, not on an interrupt.
   - Whether to store augmented samples, answered by a measurement.
-To see where the time went, open https://ui.perfetto.dev in a browser and drop this file on it
+To look at it, open https://ui.perfetto.dev in a browser and drop this file on it
 (nothing is uploaded):
   $data/demo.pftrace
 Next: docs/guide/getting-started.md, or change $job and run it again.

@@ -29,6 +29,8 @@ need_library liblz4 liblz4-dev
 need_library libzstd libzstd-dev
 need_library blosc libblosc-dev
 need_library jansson libjansson-dev
+need_library sqlite3 libsqlite3-dev
+need_library libedit libedit-dev
 need_library cmocka libcmocka-dev
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
 for wish in "$@"; do

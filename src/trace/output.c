@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
-#include "trace/writer.h"
+#include "trace/recorder_format.h"
 
 #include "base/banned.h"
 

@@ -10,7 +10,7 @@
 #include "trace/nest.h"
 #include "trace/recorder.h"
 #include "trace/ring.h"
-#include "trace/writer.h"
+#include "trace/recorder_format.h"
 
 enum {
     STK__TRACKS_MAX = 256,

@@ -1,87 +1,52 @@
-/* What a trace format has to offer, and the file that it writes to. */
+/* What a format that can be written has to offer. One file per format: write_NAME.c, with its line in writers.c. */
 #ifndef STK_TRACE_WRITER_H
 #define STK_TRACE_WRITER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/str.h"
-#include "trace/ring.h"
+#include "trace/model.h"
 
-/*
- * A file that grows: bytes are buffered, compressed on demand, and handed to the system at every flush. The first
- * failure is kept, and what comes after it is thrown away, so that the file ends with what could be written.
- */
-typedef struct stk__output {
-    char *path;
-    int fd;
-    uint64_t bytes_written; /* in the file */
-    uint8_t *buffer;        /* plain bytes that wait */
-    size_t used;
-    void *deflate;       /* z_stream of a .gz, else NULL */
-    uint8_t *compressed; /* of a .gz, else NULL */
-    stk_error error;     /* status STK_OK while all is well */
-} stk__output;
+/* A file that appears whole or not at all, or standard output; gzip and zstd on demand. The first failure is kept. */
+typedef struct stk__sink stk__sink;
 
-/* Memory that an output takes, zlib's own included. */
-size_t stk__output_bytes(bool gzip);
-/* On failure nothing is left to close. */
-stk_status stk__output_open(stk__output *o, const char *path, bool gzip, stk_error *err);
-void stk__output_write(stk__output *o, const void *data, size_t size);
-void stk__output_flush(stk__output *o);
-/* Flushes, closes and frees. Returns the first failure since the opening. `out_bytes` (the file's) may be NULL. */
-stk_status stk__output_close(stk__output *o, uint64_t *out_bytes, stk_error *err);
+typedef enum stk__sink_compression { STK__SINK_PLAIN, STK__SINK_GZIP, STK__SINK_ZSTD } stk__sink_compression;
 
-/* A name with its category, which is the number of another name; 0: no category. Valid UTF-8 without control bytes. */
-typedef struct stk__name {
-    char *text;
-    int32_t category;
-} stk__name;
+/* "-" is standard output. */
+stk_status stk__sink_open(const char *path, stk__sink_compression compression, stk__sink **out, stk_error *err);
+void stk__sink_write(stk__sink *s, const void *data, size_t size);
+/* Writes what is in `text` and empties it. */
+void stk__sink_text(stk__sink *s, stk__text *text);
+uint64_t stk__sink_bytes(const stk__sink *s); /* before compression */
+bool stk__sink_failed(const stk__sink *s);
+/* Publishes the file, or removes it after a failure, which is returned. Frees. */
+stk_status stk__sink_close(stk__sink *s, stk_error *err);
+void stk__sink_abort(stk__sink *s);
 
-/* Longest name in bytes, with the NUL; longer ones are cut. */
-enum { STK__NAME_SIZE = 256 };
+/* What a format cannot carry is counted here and told to the user. */
+typedef struct stk__write_report {
+    uint64_t slices, counters, flows, samples, functions; /* written */
+    uint64_t lost_slices, lost_counters, lost_flows, lost_samples, lost_functions, lost_args, lost_facts;
+    uint64_t shortened_slices; /* they stick out of the ones around them, which the format cannot say */
+    int64_t shift_ns;          /* added to all times, where the format has no negative ones */
+} stk__write_report;
 
-/* A row of the timeline. */
-typedef struct stk__row {
-    uint32_t id;     /* from 1, one for each row */
-    uint32_t parent; /* id of the thread's row that this row belongs to; 0: it is the thread's own row */
-    int64_t tid;     /* the thread's */
-    const char *name;
-} stk__row;
+typedef struct stk__trace_writer {
+    const char *name; /* "chrome" */
+    const char *summary;
+    const char *extensions; /* ".json .json.gz", separated by spaces, longest match wins; .gz and .zst may follow any */
+    /* Writes to a sink; NULL for formats that need a path of their own (SQLite). */
+    stk_status (*write)(const stk__trace *t, stk__sink *sink, stk__write_report *report, stk_error *err);
+    stk_status (*write_path)(const stk__trace *t, const char *path, stk__write_report *report, stk_error *err);
+} stk__trace_writer;
 
-typedef struct stk__total {
-    const char *row;
-    int32_t name;
-    uint64_t count, total_ns, lost;
-} stk__total;
+extern const stk__trace_writer stk__writer_chrome, stk__writer_perfetto, stk__writer_collapsed, stk__writer_speedscope,
+    stk__writer_sqlite, stk__writer_csv, stk__writer_ndjson;
 
-typedef struct stk__writer stk__writer;
-
-/* Calls come from one thread at a time: start, rows before their events, begins and ends in order, totals, finish. */
-typedef struct stk__format {
-    void (*start)(stk__writer *w);
-    void (*row)(stk__writer *w, const stk__row *row);
-    void (*begin)(stk__writer *w, const stk__row *row, const stk__event *slice, int64_t start_ns);
-    void (*end)(stk__writer *w, const stk__row *row, int64_t end_ns);
-    void (*counter)(stk__writer *w, const stk__event *event);
-    void (*total)(stk__writer *w, const stk__total *total, int64_t at_ns);
-    void (*finish)(stk__writer *w, uint64_t events_written, uint64_t events_lost, int64_t at_ns);
-} stk__format;
-
-struct stk__writer {
-    /* set before start, then const */
-    const stk__format *format;
-    stk__output *output;
-    const stk__name *names; /* by number; those that events use are never changed */
-    char process[STK__NAME_SIZE];
-    int64_t pid;
-    uint32_t salt; /* differs from run to run, so that files can be joined end to end */
-
-    uint8_t *written; /* per name: bits of what the format has declared of it */
-};
-
-extern const stk__format stk__format_perfetto;
-extern const stk__format stk__format_chrome;
+extern const stk__trace_writer *const stk__trace_writers[];
+const stk__trace_writer *stk__trace_writer_find(const char *name);
+/* By the ending of the path; *out_compression from a trailing .gz or .zst. NULL when none fits. */
+const stk__trace_writer *stk__trace_writer_for(const char *path, stk__sink_compression *out_compression);
+/* Opens, writes, publishes. writer NULL: by the ending of the path. */
+stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__trace_writer *writer,
+                            stk__write_report *report, stk_error *err);
 
 #endif

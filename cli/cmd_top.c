@@ -1,0 +1,524 @@
+/* stoker top: totals per name, thread, category, file, step or process. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/top.h"
+#include "workbench.h"
+
+#include "base/banned.h"
+
+enum { LOST_SHOWN = 10 };
+
+typedef struct top_options {
+    cli_trace_options trace;
+    cli_list like, category, track, own;
+    const char *by, *sort, *format;
+    int64_t limit, from_ns, to_ns;
+    bool with_name;
+} top_options;
+
+/* ---- words ---- */
+
+typedef struct top_word {
+    const char *name;
+    int value;
+} top_word;
+
+static const top_word by_words[] = {
+    {"name", STK__TOP_NAME},       {"thread", STK__TOP_THREAD},
+    {"cat", STK__TOP_CATEGORY},    {"category", STK__TOP_CATEGORY},
+    {"file", STK__TOP_FILE},       {"step", STK__TOP_STEP},
+    {"process", STK__TOP_PROCESS}, {NULL, 0},
+};
+
+/* The last line has pstats's words for the same. */
+static const top_word sort_words[] = {
+    {"total", STK__TOP_TOTAL},      {"self", STK__TOP_SELF},
+    {"count", STK__TOP_CALLS},      {"mean", STK__TOP_MEAN},
+    {"max", STK__TOP_MAX},          {"name", STK__TOP_BY_NAME},
+    {"cumulative", STK__TOP_TOTAL}, {"tottime", STK__TOP_SELF},
+    {"ncalls", STK__TOP_CALLS},     {NULL, 0},
+};
+
+#define BY_WORDS "name thread cat file step process"
+#define SORT_WORDS "total self count mean max name cumulative tottime ncalls"
+
+/* NULL is the first word. False after saying what is wrong. */
+static bool find_word(const char *option, const char *text, const top_word *words, const char *list, int *out)
+{
+    *out = words[0].value;
+    const char *names[16];
+    size_t count = 0;
+    for (; text && words[count].name; count++) {
+        names[count] = words[count].name;
+        if (strcmp(text, words[count].name) == 0) {
+            *out = words[count].value;
+            return true;
+        }
+    }
+    if (!text)
+        return true;
+    const char *nearest = stk__nearest(text, names, count);
+    cli_usage_error(&cli_command_top, "--%s is '%s'; it takes one of: %s%s%s%s", option, text, list,
+                    nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    return false;
+}
+
+/* Offsets from the start of the trace become times; an end of 0 is its end. */
+static bool read_times(const top_options *o, const stk__trace *t, stk__selection *select)
+{
+    if (!o->from_ns && !o->to_ns)
+        return true;
+    if (o->to_ns && o->to_ns <= o->from_ns) {
+        cli_usage_error(&cli_command_top, "--to must lie after --from");
+        return false;
+    }
+    if (__builtin_add_overflow(t->start_ns, o->from_ns, &select->from_ns))
+        select->from_ns = INT64_MAX;
+    if (!o->to_ns || __builtin_add_overflow(t->start_ns, o->to_ns, &select->to_ns))
+        select->to_ns = INT64_MAX;
+    return true;
+}
+
+static bool read_options(const top_options *o, stk__top_options *out)
+{
+    int by, sort;
+    if (!find_word("by", o->by, by_words, BY_WORDS, &by) || !find_word("sort", o->sort, sort_words, SORT_WORDS, &sort))
+        return false;
+    if (o->from_ns < 0 || o->to_ns < 0) {
+        cli_usage_error(&cli_command_top, "--from and --to count from the start of the trace and cannot be negative");
+        return false;
+    }
+    *out = (stk__top_options){.by = (stk__top_by)by,
+                              .sort = (stk__top_sort)sort,
+                              .with_name = o->with_name,
+                              .own = o->own.items,
+                              .own_count = o->own.count,
+                              .select = {.like = o->like.items,
+                                         .like_count = o->like.count,
+                                         .category = o->category.items,
+                                         .category_count = o->category.count,
+                                         .track = o->track.items,
+                                         .track_count = o->track.count}};
+    return true;
+}
+
+/* ---- rows for programs ---- */
+
+static const char *const source_names[] = {"slices", "samples", "functions"};
+static const char *const unit_names[] = {"ns", "samples", "bytes", "none"};
+
+static const char *const data_columns[] = {
+    "name",    "count",   "total_ns", "mean_ns", "min_ns", "max_ns", "p50_ns",    "p95_ns",
+    "self_ns", "percent", "source",   "unit",    "total",  "self",   "primitive", "self_is_estimate",
+};
+
+static void put_number(cli_table *table, int64_t number, bool known)
+{
+    if (known && number != STK__NO_NUMBER)
+        cli_table_int(table, number);
+    else
+        cli_table_null(table);
+}
+
+static double percent(int64_t part, int64_t all)
+{
+    return all > 0 ? 100.0 * (double)part / (double)all : 0;
+}
+
+/* Of a name, with all that runs inside; of a thread or step, what is inside is in the same row and counts once. */
+static double percent_of(const top_options *o, const stk__top *top, const stk__top_row *row)
+{
+    const bool inclusive = top->source != STK__TOP_FUNCTIONS && (o->with_name || !o->by || strcmp(o->by, "name") == 0);
+    return percent(inclusive ? row->total : row->self, top->totals[row->unit]);
+}
+
+static void put_data_row(cli_table *table, const top_options *o, const stk__trace *t, const stk__top *top,
+                         const stk__top_row *row)
+{
+    const bool ns = row->unit == STK__UNIT_NS;
+    cli_table_str(table, stk__top_label(t, top, row));
+    cli_table_int(table, row->count);
+    put_number(table, row->total, ns);
+    if (ns)
+        cli_table_double(table, row->mean);
+    else
+        cli_table_null(table);
+    put_number(table, row->min, ns);
+    put_number(table, row->max, ns);
+    put_number(table, row->p50, ns);
+    put_number(table, row->p95, ns);
+    put_number(table, row->self, ns);
+    cli_table_double(table, percent_of(o, top, row));
+    cli_table_str(table, source_names[top->source]);
+    cli_table_str(table, unit_names[row->unit]);
+    cli_table_int(table, row->total);
+    cli_table_int(table, row->self);
+    cli_table_int(table, row->primitive);
+    cli_table_int(table, row->estimate);
+}
+
+static size_t rows_shown(const top_options *o, size_t count)
+{
+    return o->limit && (uint64_t)o->limit < count ? (size_t)o->limit : count;
+}
+
+/* ---- tables for people ---- */
+
+/* The columns, and what puts all of a row but its last cell, the label. */
+typedef struct top_table {
+    const char *const *columns;
+    size_t count;
+    void (*put)(cli_table *table, const top_options *o, const stk__top *top, const stk__top_row *row);
+} top_table;
+
+static void put_label(cli_table *table, const stk__trace *t, const stk__top *top, const stk__top_row *row)
+{
+    const char *label = stk__top_label(t, top, row);
+    stk__text text = STK__TEXT_INIT;
+    cli_text_escaped(&text, *label ? label : "(no name)");
+    if (row->estimate)
+        stk__text_puts(&text, " (self: estimate)");
+    cli_table_str(table, text.failed ? "" : text.data);
+    stk__text_clear(&text);
+}
+
+static void put_percent(cli_table *table, double x)
+{
+    cli_table_double(table, round(x * 10) / 10);
+}
+
+static void put_slice_row(cli_table *table, const top_options *o, const stk__top *top, const stk__top_row *row)
+{
+    cli_table_int(table, row->count);
+    cli_table_ns(table, row->total);
+    put_percent(table, percent_of(o, top, row));
+    cli_table_ns(table, row->self);
+    cli_table_ns(table, (int64_t)STK_MIN(row->mean, 9.2e18));
+    cli_table_ns(table, row->min);
+    cli_table_ns(table, row->max);
+    cli_table_ns(table, row->p50);
+    cli_table_ns(table, row->p95);
+}
+
+static void put_weight(cli_table *table, const stk__top_row *row, int64_t weight)
+{
+    if (row->unit == STK__UNIT_NS)
+        cli_table_ns(table, weight);
+    else
+        cli_table_int(table, weight);
+}
+
+/* Samples that count samples need no column of their own for that. */
+static void put_count_row(cli_table *table, const top_options *o, const stk__top *top, const stk__top_row *row)
+{
+    put_weight(table, row, row->total);
+    put_percent(table, percent_of(o, top, row));
+    put_weight(table, row, row->self);
+    put_percent(table, percent(row->self, top->totals[row->unit]));
+}
+
+static void put_sample_row(cli_table *table, const top_options *o, const stk__top *top, const stk__top_row *row)
+{
+    cli_table_int(table, row->count);
+    put_count_row(table, o, top, row);
+}
+
+/* As pstats prints: "5/3" are five calls, three of which were not made by the function itself. */
+static void put_function_row(cli_table *table, const top_options *o, const stk__top *top, const stk__top_row *row)
+{
+    if (row->primitive == row->count) {
+        cli_table_int(table, row->count);
+    } else {
+        char calls[64];
+        stk__text text;
+        stk__text_fixed(&text, calls, sizeof calls);
+        stk__text_printf(&text, "%lld/%lld", (long long)row->count, (long long)row->primitive);
+        cli_table_str(table, calls);
+    }
+    cli_table_ns(table, row->self);
+    cli_table_ns(table, row->count ? row->self / row->count : 0);
+    cli_table_ns(table, row->total);
+    cli_table_ns(table, row->primitive ? row->total / row->primitive : 0);
+}
+
+static const char *const slice_columns[] = {"count", "total", "%", "self", "mean", "min", "max", "p50", "p95", "name"};
+static const char *const sample_columns[] = {"samples", "total", "%", "self", "self %", "name"};
+static const char *const count_columns[] = {"samples", "%", "self", "self %", "name"};
+static const char *const function_columns[] = {"ncalls", "tottime", "percall", "cumtime", "percall", "function"};
+
+static const top_table slice_table = {slice_columns, STK_COUNT(slice_columns), put_slice_row};
+static const top_table sample_table = {sample_columns, STK_COUNT(sample_columns), put_sample_row};
+static const top_table count_table = {count_columns, STK_COUNT(count_columns), put_count_row};
+static const top_table function_table = {function_columns, STK_COUNT(function_columns), put_function_row};
+
+static const top_table *table_of(stk__top_source source, uint32_t unit)
+{
+    if (source == STK__TOP_SAMPLES)
+        return unit == STK__UNIT_SAMPLES ? &count_table : &sample_table;
+    return source == STK__TOP_SLICES ? &slice_table : &function_table;
+}
+
+static const char *group_words(const top_options *o, stk__top_source source)
+{
+    static const char *const words[] = {"name", "thread", "category", "file", "step", "process"};
+    if (source != STK__TOP_SLICES && (!o->by || strcmp(o->by, "name") == 0))
+        return "function";
+    int by = 0;
+    for (size_t i = 0; o->by && by_words[i].name; i++)
+        by = strcmp(o->by, by_words[i].name) == 0 ? by_words[i].value : by;
+    return words[by];
+}
+
+static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
+{
+    if (unit == STK__UNIT_NS && amount < 1000000000) {
+        stk__text_printf(text, "%.3f ms", (double)amount * 1e-6);
+    } else if (unit == STK__UNIT_NS) {
+        cli_text_seconds(text, (double)amount * 1e-9);
+    } else if (unit == STK__UNIT_BYTES && amount >= 0) {
+        stk__text_bytes(text, (uint64_t)amount);
+    } else {
+        cli_text_count(text, amount);
+        stk__text_puts(text, unit == STK__UNIT_SAMPLES ? " samples" : "");
+    }
+}
+
+/* What is counted, and what a share is a share of. */
+static void put_heading(const top_options *o, const stk__top *top, uint32_t unit, size_t rows)
+{
+    static const char *const whole[] = {"time in slices", "sampled", "time in functions"};
+    stk__text text = STK__TEXT_INIT;
+    stk__text_puts(&text, source_names[top->source]);
+    if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))
+        stk__text_printf(&text, " by %s", group_words(o, top->source));
+    stk__text_puts(&text, ": ");
+    cli_text_count(&text, (int64_t)rows);
+    stk__text_printf(&text, " row%s; %s: ", rows == 1 ? "" : "s", whole[top->source]);
+    put_amount(&text, unit, top->totals[unit]);
+    stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
+    stk__text_puts(&text, o->own.count && top->source != STK__TOP_SLICES
+                              ? "; what is not own counts for its nearest own caller\n"
+                              : "\n");
+    cli_out_text(&text);
+}
+
+static void put_notes(const stk__top *top, uint32_t unit, size_t rows, size_t shown)
+{
+    stk__text text = STK__TEXT_INIT;
+    if (shown < rows) {
+        stk__text_puts(&text, "... and ");
+        cli_text_count(&text, (int64_t)(rows - shown));
+        stk__text_puts(&text, " more; --limit 0 shows all\n");
+    }
+    size_t estimates = 0;
+    for (size_t i = 0; i < top->count; i++)
+        estimates += top->rows[i].estimate && top->rows[i].unit == unit;
+    if (estimates)
+        stk__text_printf(&text,
+                         "%zu self time%s: a profile without stacks does not say for whom shared code worked; it was "
+                         "shared out by the times on its call edges\n",
+                         estimates, estimates == 1 ? " is an estimate" : "s are estimates");
+    cli_out_text(&text);
+}
+
+/* Rows of one unit; several units never share a table, since their numbers cannot be compared. */
+static bool put_table(const top_options *o, const stk__trace *t, const stk__top *top, uint32_t unit, bool *first)
+{
+    const top_table *kind = table_of(top->source, unit);
+    size_t rows = 0;
+    for (size_t i = 0; i < top->count; i++)
+        rows += top->rows[i].unit == unit;
+    if (!rows && (top->count || unit != STK__UNIT_NS))
+        return true;
+    if (!*first)
+        cli_out("\n", 1);
+    *first = false;
+    put_heading(o, top, unit, rows);
+    cli_table *table = cli_table_new(CLI_TABLE, kind->columns, kind->count);
+    if (!table)
+        return false;
+    const size_t shown = rows_shown(o, rows);
+    size_t put = 0;
+    for (size_t i = 0; i < top->count && put < shown; i++) {
+        if (top->rows[i].unit != unit)
+            continue;
+        kind->put(table, o, top, &top->rows[i]);
+        put_label(table, t, top, &top->rows[i]);
+        put++;
+    }
+    const bool good = cli_table_finish(table);
+    put_notes(top, unit, rows, shown);
+    return good;
+}
+
+/* ---- what the recorder lost ---- */
+
+static void put_loss(const stk__trace *t, const stk__trace_total *total, stk__text *text)
+{
+    stk__text_puts(text, "the recorder lost ");
+    cli_text_count(text, (int64_t)STK_MIN(total->lost, (uint64_t)INT64_MAX));
+    stk__text_puts(text, " of ");
+    cli_text_escaped(text, stk__trace_str(t, total->name));
+    if (total->track) {
+        stk__text_puts(text, " on ");
+        cli_text_escaped(text, stk__trace_str(t, total->track));
+    }
+    stk__text_puts(text, "; with them, exactly: count ");
+    cli_text_count(text, (int64_t)STK_MIN(total->count, (uint64_t)INT64_MAX));
+    stk__text_puts(text, ", total ");
+    cli_text_seconds(text, (double)total->total_ns * 1e-9);
+}
+
+/* Below a table on standard output; with data for programs there, on standard error. */
+static void put_losses(const top_options *o, const stk__trace *t, cli_format format)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->total_count; i++) {
+        if (!t->totals[i].lost || count++ >= LOST_SHOWN || (format != CLI_TABLE && o->trace.quiet))
+            continue;
+        stk__text text = STK__TEXT_INIT;
+        put_loss(t, &t->totals[i], &text);
+        if (format == CLI_TABLE) {
+            stk__text_putc(&text, '\n');
+            cli_out_text(&text);
+        } else if (!text.failed) {
+            cli_say("%s", text.data);
+        }
+        stk__text_clear(&text);
+    }
+    if (count > LOST_SHOWN)
+        cli_say("(and %zu more that the recorder lost events of)", count - LOST_SHOWN);
+}
+
+/* ---- running ---- */
+
+/* One source: made, then put as a table or into the rows for programs. Returns an exit code. */
+static int put_source(const top_options *o, const stk__top_options *options, const stk__trace *t,
+                      stk__top_source source, bool *first, bool alone, cli_table *data)
+{
+    stk__top top;
+    stk_error err;
+    stk_error_clear(&err);
+    if (source == STK__TOP_SLICES && o->own.count)
+        cli_say("stoker: --own is about stacks and functions; slices are shown as they are (--like selects names)");
+    if (stk__top_make(t, source, options, &top, &err) != STK_OK) {
+        /* Groups that one kind of data does not know are no reason to hide the others. */
+        if (err.status == STK_UNSUPPORTED && !alone) {
+            cli_say("no rows of %s: %s", source_names[source], err.message);
+            return CLI_OK;
+        }
+        cli_say_error(&err, NULL, NULL);
+        return cli_exit_code(&err);
+    }
+    bool good = true;
+    if (data) {
+        for (size_t i = 0; i < rows_shown(o, top.count); i++)
+            put_data_row(data, o, t, &top, &top.rows[i]);
+    } else {
+        for (uint32_t unit = 0; unit <= STK__UNIT_NONE && good; unit++)
+            good = put_table(o, t, &top, unit, first);
+    }
+    stk__top_clear(&top);
+    return good ? CLI_OK : CLI_FAILED;
+}
+
+static int put_all(const top_options *o, const stk__top_options *options, const stk__trace *t, cli_format format)
+{
+    stk__top_source sources[3];
+    const size_t count = stk__top_sources(t, sources);
+    if (!count)
+        cli_say("stoker: there are no slices, samples or functions in what was read");
+    cli_table *data = NULL;
+    if (format != CLI_TABLE && !(data = cli_table_new(format, data_columns, STK_COUNT(data_columns)))) {
+        cli_say("stoker: out of memory");
+        return CLI_FAILED;
+    }
+    int code = CLI_OK;
+    bool first = true;
+    for (size_t i = 0; i < count && code == CLI_OK; i++)
+        code = put_source(o, options, t, sources[i], &first, count == 1, data);
+    if (data && !cli_table_finish(data) && code == CLI_OK)
+        code = CLI_FAILED;
+    if (code == CLI_OK)
+        put_losses(o, t, format);
+    return code;
+}
+
+static int top_run(const void *options, const cli_arguments *arguments)
+{
+    const top_options *o = options;
+    stk__top_options made;
+    cli_format format;
+    if (!read_options(o, &made) || !cli_format_of(&cli_command_top, o->format, &format))
+        return CLI_USAGE;
+    stk__trace *t;
+    int code = cli_trace_open(&cli_command_top, &o->trace, arguments->items, arguments->count, &t);
+    if (code != CLI_OK)
+        return code;
+    code = read_times(o, t, &made.select) ? put_all(o, &made, t, format) : CLI_USAGE;
+    stk__trace_free(t);
+    return code;
+}
+
+static const cli_option top_options_table[] = {
+    CLI_ROW(top_options, by, const char *, CLI_TEXT, .name = "by", .value = "WHAT", .complete = CLI_WORDS,
+            .words = BY_WORDS, .group = "Rows",
+            .help = "one row for each name, thread, cat, file, step or process (default name)"),
+    CLI_ROW(top_options, with_name, bool, CLI_FLAG, .name = "with-name", .group = "Rows",
+            .help = "with --by: one row for each name in each of them"),
+    CLI_ROW(top_options, sort, const char *, CLI_TEXT, .name = "sort", .value = "WHAT", .complete = CLI_WORDS,
+            .words = SORT_WORDS, .group = "Rows",
+            .help = "total, self, count, mean, max or name (default total); also pstats's words: cumulative, tottime, "
+                    "ncalls"),
+    CLI_ROW(top_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
+            .fallback = 20, .group = "Rows", .help = "show the first N rows (default 20; 0: all)"),
+    CLI_ROW(top_options, like, cli_list, CLI_LIST, .name = "like", .value = "PATTERN", .group = "What counts",
+            .help = "only names like this, as in 'Iterator*'; may be given again"),
+    CLI_ROW(top_options, category, cli_list, CLI_LIST, .name = "category", .value = "PATTERN", .group = "What counts",
+            .help = "only these categories; of samples, events; may be given again"),
+    CLI_ROW(top_options, track, cli_list, CLI_LIST, .name = "track", .value = "PATTERN", .group = "What counts",
+            .help = "only threads, streams and other tracks whose label or name is like this; may be given again"),
+    CLI_ROW(top_options, own, cli_list, CLI_LIST, .name = "own", .value = "PATTERN", .group = "What counts",
+            .help =
+                "profiles: only code whose file, module or function is like this, as in 'src/*'; what it calls counts "
+                "as its own self time; may be given again"),
+    CLI_ROW(top_options, from_ns, int64_t, CLI_DURATION, .name = "from", .value = "TIME", .group = "What counts",
+            .help = "only what runs this long after the start of the trace, as in 1.5s, or later"),
+    CLI_ROW(top_options, to_ns, int64_t, CLI_DURATION, .name = "to", .value = "TIME", .group = "What counts",
+            .help = "only what starts before this"),
+    CLI_FORMAT_ROW(top_options, format),
+    CLI_TRACE_ROWS(top_options, trace),
+    CLI_OPTION_END,
+};
+
+static const cli_example top_examples[] = {
+    {"where the time goes, over several files", "stoker top run.json.gz 'worker-*.json'"},
+    {"the stages of tf.data, by the time they take themselves",
+     "stoker top run.json.gz --like 'Iterator*' --sort self"},
+    {"which steps are slow", "stoker top run.json.gz --by step --sort max"},
+    {"my own code in a profile of cProfile", "stoker top train.prof --own 'src/*' --sort cumulative"},
+    {"all rows, for programs", "stoker top run.json.gz --limit 0 --format json"},
+    {NULL, NULL},
+};
+
+const cli_command cli_command_top = {
+    .name = "top",
+    .summary = "totals of a trace or profile per name, thread, step, ...",
+    .usage = "[OPTION]... FILE...",
+    .about =
+        "Adds up the slices of traces and the samples or functions of profiles. Of slices it shows how often each name "
+        "ran, the sum of its durations (total), what of that was not spent in slices inside it on the same track "
+        "(self), mean, minimum, maximum and exact percentiles; % is the share of total in the time of all slices of "
+        "the chosen tracks; of threads, steps and the like it is the share of self. Of samples, a function counts once "
+        "per stack, however often it calls itself. Of pstats files the figures are Python's own.\n"
+        "Several FILEs, also as patterns, are one trace; '-' is standard input. Chrome JSON, Perfetto, xplane, pstats, "
+        "collapsed stacks, speedscope and perf script are told by their content, also compressed with gzip or zstd.",
+    .options = top_options_table,
+    .examples = top_examples,
+    .complete = CLI_FILES,
+    .options_size = sizeof(top_options),
+    .max_arguments = SIZE_MAX,
+    .run = top_run,
+};

@@ -1,0 +1,127 @@
+/* Opening of traces for the commands on them: patterns, progress, and what was left out or changed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "workbench.h"
+
+#include "base/banned.h"
+
+enum { NOTES_SHOWN = 20 };
+
+static const int64_t draw_every_ns = 100 * 1000 * 1000;
+
+typedef struct progress {
+    int64_t drawn_ns;
+} progress;
+
+static bool show_progress(void *arg, const char *path, uint64_t done_bytes, uint64_t total_bytes)
+{
+    progress *p = arg;
+    const int64_t now = stk__now_ns();
+    if (cli_live_possible() && now - p->drawn_ns > draw_every_ns) {
+        stk__text line = STK__TEXT_INIT;
+        stk__text_printf(&line, "reading %s: ", path);
+        stk__text_bytes(&line, done_bytes);
+        if (total_bytes) {
+            stk__text_puts(&line, " of ");
+            stk__text_bytes(&line, total_bytes);
+            stk__text_printf(&line, ", %d %%", (int)(100.0 * (double)done_bytes / (double)total_bytes));
+        }
+        if (!line.failed)
+            cli_live(line.data);
+        stk__text_clear(&line);
+        p->drawn_ns = now;
+    }
+    return !cli_interrupted();
+}
+
+static void say_note(const stk__trace *t, const stk__trace_note *n)
+{
+    stk__text line = STK__TEXT_INIT;
+    const stk__trace_reason reason = (stk__trace_reason)n->reason;
+    stk__text_printf(&line, "%s: %s ", stk__trace_str(t, t->files[n->file].path),
+                     stk__trace_reason_loses(reason) ? "left out" : "noted");
+    cli_text_count(&line, (int64_t)STK_MIN(n->count, (uint64_t)INT64_MAX));
+    stk__text_printf(&line, ": %s", stk__trace_reason_text(reason));
+    if (n->offset >= 0)
+        stk__text_printf(&line, " (first at byte %lld)", (long long)n->offset);
+    if (!line.failed)
+        cli_say("%s", line.data);
+    stk__text_clear(&line);
+}
+
+/* Losses first: they matter more. */
+static void say_notes(const stk__trace *t)
+{
+    size_t shown = 0;
+    for (int losses = 1; losses >= 0; losses--) {
+        for (size_t i = 0; i < t->note_count; i++) {
+            const stk__trace_note *n = &t->notes[i];
+            if (stk__trace_reason_loses((stk__trace_reason)n->reason) != (losses == 1))
+                continue;
+            if (shown++ < NOTES_SHOWN)
+                say_note(t, n);
+        }
+    }
+    if (shown > NOTES_SHOWN)
+        cli_say("(and %zu more; 'stoker sql FILE -q \"SELECT * FROM note\"' lists all)", shown - NOTES_SHOWN);
+}
+
+static int expand(const cli_command *command, char *const *paths, size_t count, stk__paths *out)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    if (!count)
+        return cli_usage_error(command, "no trace; give one or more files, or - for standard input");
+    size_t pipes = 0;
+    for (size_t i = 0; i < count; i++)
+        pipes += strcmp(paths[i], "-") == 0;
+    if (pipes > 1)
+        return cli_usage_error(command, "'-' given %zu times; standard input can be read once", pipes);
+    for (size_t i = 0; i < count; i++) {
+        if (stk__paths_glob(out, paths[i], &err) != STK_OK) {
+            cli_say_error(&err, NULL, NULL);
+            return cli_exit_code(&err);
+        }
+    }
+    return CLI_OK;
+}
+
+int cli_trace_open(const cli_command *command, const cli_trace_options *options, char *const *paths, size_t count,
+                   stk__trace **out)
+{
+    stk__paths expanded = {0};
+    int code = expand(command, paths, count, &expanded);
+    if (code == CLI_OK && options->cache_dir && options->no_cache)
+        code = cli_usage_error(command, "--cache-dir and --no-cache exclude each other");
+    if (code != CLI_OK) {
+        stk__paths_clear(&expanded);
+        return code;
+    }
+    char *cache_dir = options->no_cache ? NULL : options->cache_dir ? stk__strdup(options->cache_dir) : cli_cache_dir();
+    progress drawn = {stk__now_ns()};
+    const char *temp_dir = options->temp_dir ? options->temp_dir : getenv("TMPDIR");
+    const stk__trace_options how = {.memory_bytes = options->memory_bytes,
+                                    .temp_dir = temp_dir && temp_dir[0] ? temp_dir : NULL,
+                                    .cache_dir = cache_dir,
+                                    .format = options->format,
+                                    .progress = show_progress,
+                                    .progress_arg = &drawn};
+    stk_error err;
+    stk_error_clear(&err);
+    cli_interrupts_catch();
+    const stk_status status = stk__trace_open((const char *const *)expanded.items, expanded.count, &how, out, &err);
+    cli_live_clear();
+    if (status == STK_OK && !options->quiet)
+        say_notes(*out);
+    if (status != STK_OK) {
+        cli_say_error(&err, NULL, NULL);
+        code = cli_exit_code(&err);
+    }
+    stk__free(cache_dir);
+    stk__paths_clear(&expanded);
+    return code;
+}

@@ -1,0 +1,497 @@
+/* The diagnosis in words: evidence, what to do about the stage, and what that would gain. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/diagnose_impl.h"
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+enum { SENTENCE = 600, SHOWN_NAME = 100 };
+
+/* Above this, workers count as busy all the time: then they set the pace. */
+static const double SATURATED = 0.8;
+
+/* In the name of PyTorch's iterator without workers. */
+static const char SINGLE_PROCESS[] = "_SingleProcess";
+
+/* ---- sentences ---- */
+
+typedef struct sentence {
+    stk__text text;
+    char bytes[SENTENCE];
+} sentence;
+
+static stk__text *sentence_start(sentence *s)
+{
+    stk__text_fixed(&s->text, s->bytes, sizeof s->bytes);
+    return &s->text;
+}
+
+/* A name from the trace, with control bytes escaped and cut to a length that a line can hold. */
+static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name)
+{
+    char raw[SHOWN_NAME + 1], safe[4 * SHOWN_NAME + 1];
+    size_t size;
+    const char *label = stk__stage_label(d, name, &size);
+    const size_t shown = STK_MIN(size, (size_t)SHOWN_NAME);
+    memcpy(raw, label, shown);
+    raw[shown] = 0;
+    stk__escape_terminal(raw, safe, sizeof safe);
+    stk__text_puts(t, safe);
+    if (shown < size)
+        stk__text_puts(t, "...");
+}
+
+static bool add_evidence(stk__diagnosis *d, const sentence *s)
+{
+    if (!stk__grow((void **)&d->evidence, &d->evidence_capacity, d->evidence_count + 1, sizeof *d->evidence))
+        return false;
+    d->evidence[d->evidence_count] = stk__strdup(s->bytes);
+    return d->evidence[d->evidence_count] && ++d->evidence_count;
+}
+
+static bool add_advice(stk__diagnosis *d, const char *format, ...) STK_PRINTF(2, 3);
+static bool add_advice(stk__diagnosis *d, const char *format, ...)
+{
+    char text[SENTENCE];
+    va_list args;
+    if (d->advice_count == STK__ADVICES)
+        return true;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    d->advice[d->advice_count] = stk__strdup(text);
+    return d->advice[d->advice_count] && ++d->advice_count;
+}
+
+/* ---- evidence ---- */
+
+static bool tell_steps(stk__diagnosis *d)
+{
+    sentence s;
+    stk__text *t = sentence_start(&s);
+    char marker[4 * sizeof d->steps.marker];
+    stk__escape_terminal(d->steps.marker, marker, sizeof marker);
+    stk__text_printf(t, "%zu step%s, ", d->figure_count, d->figure_count == 1 ? "" : "s");
+    if (d->steps.from == STK__STEPS_MARKERS)
+        stk__text_printf(t, "from the markers \"%s\"", marker);
+    else
+        stk__text_printf(t, "inferred from \"%s\", which comes back at regular intervals (confidence %.0f %%)", marker,
+                         100 * d->steps.confidence);
+    stk__text_puts(t, "; median ");
+    stk__text_duration(t, (double)d->median_ns);
+    stk__text_puts(t, ", p95 ");
+    stk__text_duration(t, (double)d->p95_ns);
+    if (d->rank_count > 1)
+        stk__text_printf(t, "; %zu ranks", d->rank_count);
+    return add_evidence(d, &s);
+}
+
+static bool tell_left_out(stk__diagnosis *d)
+{
+    size_t left_out = 0;
+    sentence s;
+    for (size_t r = 0; r < d->rank_count; r++)
+        left_out += d->ranks[r].left_out;
+    if (!left_out)
+        return true;
+    stk__text_printf(sentence_start(&s), "%zu step%s left out: without time, or without work on the device", left_out,
+                     left_out == 1 ? "" : "s");
+    return add_evidence(d, &s);
+}
+
+/* Time outside of the markers is not in the share, which follows XProf; where it is much, people must know. */
+static bool tell_between(stk__diagnosis *d)
+{
+    const double all = d->between_ns + d->step_ns;
+    const double percent = stk__percent_of(d->between_ns, all);
+    sentence s;
+    if (percent <= STK__BETWEEN_PERCENT)
+        return true;
+    stk__text_printf(sentence_start(&s),
+                     "%.1f %% of the time lies between the steps' markers and is not counted; %.1f %% of it waits for "
+                     "data. If data is fetched there, move the fetch inside the marker",
+                     percent, stk__percent_of(d->between_wait_ns, d->between_ns));
+    return add_evidence(d, &s);
+}
+
+static bool tell_waits(stk__diagnosis *d)
+{
+    sentence s;
+    if (d->hints_only)
+        stk__text_puts(sentence_start(&s),
+                       "The wait is known from spans with names like \"data\" alone, so the verdict "
+                       "is less certain");
+    else if (d->no_waits)
+        stk__text_puts(sentence_start(&s),
+                       "No slice shows a wait for data (DataLoader, IteratorGetNext, infeed, wait for "
+                       "batch): either nothing waits, or it was not recorded");
+    else
+        return true;
+    return add_evidence(d, &s);
+}
+
+static bool tell_device(stk__diagnosis *d)
+{
+    sentence s;
+    if (d->has_device)
+        return true;
+    stk__text_puts(sentence_start(&s), "No device is in the trace, so the host's compute counts as work");
+    return add_evidence(d, &s);
+}
+
+static bool tell_other(stk__diagnosis *d)
+{
+    sentence s;
+    if (d->other_percent < STK__OTHER_PERCENT)
+        return true;
+    stk__text_printf(sentence_start(&s),
+                     "%.1f %% of the step time has no event at all (threshold %.0f %%): Python or I/O that nothing "
+                     "recorded, and so potentially input as well",
+                     d->other_percent, STK__OTHER_PERCENT);
+    return add_evidence(d, &s);
+}
+
+static bool tell_ranks(stk__diagnosis *d)
+{
+    const stk__rank *worst = &d->ranks[d->worst];
+    sentence s;
+    if (d->rank_count < 2)
+        return true;
+    stk__text *t = sentence_start(&s);
+    stk__text_puts(t, "Worst rank: ");
+    const int64_t rank = worst->file < d->trace->file_count ? d->trace->files[worst->file].rank : -1;
+    if (rank >= 0)
+        stk__text_printf(t, "%lld, ", (long long)rank);
+    if (worst->file < d->trace->file_count)
+        put_name(d, t, d->trace->files[worst->file].path);
+    if (worst->process < d->trace->process_count)
+        stk__text_printf(t, ", process %lld", (long long)d->trace->processes[worst->process].pid);
+    stk__text_printf(t, ": %.1f %% input; stage and gaps are its own", worst->input_percent);
+    return add_evidence(d, &s);
+}
+
+static bool tell_stage(stk__diagnosis *d)
+{
+    static const char *const of[] = {
+        [STK__STAGE_NONE] = "",
+        [STK__STAGE_TF_DATA] = "of the time that the iterators' callers were blocked",
+        [STK__STAGE_OPS] = "of the workers' busy time",
+        [STK__STAGE_WORKERS] = "of the worker processes' busy time",
+        [STK__STAGE_INSIDE] = "of the time inside the wait",
+    };
+    const stk__stage *stage = &d->stage;
+    sentence s;
+    if (!stage->count)
+        return true;
+    stk__text *t = sentence_start(&s);
+    if (stage->rows[0].is_wait) {
+        const bool here = strstr(stk__trace_str(d->trace, stage->rows[0].name), SINGLE_PROCESS);
+        stk__text_printf(t, "%.0f %% of the wait has nothing inside that says why: %s", 100 * stage->rows[0].share,
+                         here ? "data is loaded in the training process, by code that was not recorded"
+                              : "it is for other processes, or for code that was not recorded");
+        return add_evidence(d, &s);
+    }
+    stk__text_puts(t, "Slowest stage: ");
+    put_name(d, t, stage->rows[0].name);
+    stk__text_printf(t, ", %.1f %% %s; %llu calls, median ", 100 * stage->rows[0].share, of[stage->kind],
+                     (unsigned long long)stage->rows[0].calls);
+    stk__text_duration(t, (double)stage->rows[0].p50);
+    stk__text_puts(t, ", p95 ");
+    stk__text_duration(t, (double)stage->rows[0].p95);
+    if (stage->workers)
+        stk__text_printf(t, "; %zu workers, busy %.0f %% of the time", stage->workers, 100 * stage->utilisation);
+    return add_evidence(d, &s);
+}
+
+/* ---- what to do ---- */
+
+typedef struct remedy {
+    const char *stage; /* what the stage's name starts with */
+    const char *text;
+} remedy;
+
+/* After XProf's map of suggestions: sources, then what has a parallel version, then what has none. */
+static const remedy tf_data_remedies[] = {
+    {"TFRecord", "read several files at once: interleave(TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)"},
+    {"TextLine", "read several files at once (interleave with num_parallel_calls), or store records instead of text"},
+    {"FixedLengthRecord", "read several files at once: interleave with num_parallel_calls=tf.data.AUTOTUNE"},
+    {"ArrayRecord", "read with more threads, from faster or local storage"},
+    {"SSTable", "read several files at once: interleave with num_parallel_calls"},
+    {"Generator",
+     "a Python generator gives one element at a time under Python's lock: replace it with tf.data ops or files"},
+    {"MatchingFiles", "listing files takes the time: list them once and pass the names"},
+    {"DataService", "the data service is too slow: more workers, or faster ones"},
+    {"ParallelMap",
+     "the mapped function itself is slow: do less in it, map whole batches, or cache() what does not change"},
+    {"Map", "map(..., num_parallel_calls=tf.data.AUTOTUNE); cache() what does not change"},
+    {"ParallelInterleave", "more parallel calls, or fewer and larger files"},
+    {"Interleave", "interleave(..., num_parallel_calls=tf.data.AUTOTUNE)"},
+    {"FlatMap", "use interleave with num_parallel_calls in place of flat_map"},
+    {"ParallelBatch", "batches are copied slowly: smaller fields (uint8, not float32) before the batch"},
+    {"Batch", "batch(..., num_parallel_calls=tf.data.AUTOTUNE), and smaller fields (uint8, not float32) before it"},
+    {"MapAndBatch", "the mapped function itself is slow: do less in it, or cache() what does not change"},
+    {"ParseExample", "parse whole batches (parse_example after batch), and only the features that are used"},
+    {"Filter", "filter has no parallel version: filter once ahead of training, or before costly stages"},
+    {"Unbatch", "unbatch copies every element: keep batches, or store single elements"},
+    {"Shuffle", "the shuffle buffer is being filled: a smaller one, or cheaper elements (shuffle records, not images)"},
+    {"Cache", "the cache is being written or read: use memory, or a faster disk"},
+    {"Prefetch",
+     "what the prefetch waits for is not in the trace: profile with host_tracer_level=3, or use a larger buffer"},
+    {NULL, "move work out of this stage, run it in parallel, or cache() what does not change"},
+};
+
+static const remedy op_remedies[] = {
+    {"tfrecord", "reading takes the time: faster or local storage, uncompressed files, or several with interleave"},
+    {"hdf5",
+     "reading takes the time: lighter compression or chunks that match the batches (stoker convert-hdf5), cache"},
+    {"image_folder", "reading takes the time: pack small files into records or a tar, or faster storage"},
+    {"webdataset", "reading takes the time: more shards with interleave, or faster storage"},
+    {"decode_image",
+     "put cache behind decode_image, store smaller images, or crop right behind it so that only the region is decoded"},
+    {"parse", "leave out fields that nothing uses, and put cache behind parse"},
+    {"resize", "store images near their final size, or resize once and cache"},
+    {"cache", "the cache is being written or read: a larger --memory, or a faster disk"},
+    {"batch", "smaller fields (uint8, not float32) and normalize on the device"},
+    {"encode_", "encoding is costly: write once, ahead of training"},
+    {"unit", "the time goes between ops: larger batches, fewer fields"},
+    {NULL, "put cache behind ops that are not random, or leave the op's fields out where they are not needed"},
+};
+
+static const char *find_remedy(const remedy *remedies, const char *name, size_t size)
+{
+    for (;; remedies++)
+        if (!remedies->stage ||
+            (size >= strlen(remedies->stage) && memcmp(name, remedies->stage, strlen(remedies->stage)) == 0))
+            return remedies->text;
+}
+
+static bool advise_dataloader(stk__diagnosis *d, const char *name)
+{
+    if (strstr(name, SINGLE_PROCESS))
+        return add_advice(d, "num_workers=0 loads data in the training process: DataLoader(num_workers=N, "
+                             "persistent_workers=True) with N about the number of CPU cores");
+    return add_advice(d, "more DataLoader workers (num_workers), a larger prefetch_factor, persistent_workers=True") &&
+           add_advice(d,
+                      "workers are other processes, which this trace does not show: give traces of theirs as further "
+                      "files, and the slow stage is named");
+}
+
+static bool advise_inside(stk__diagnosis *d, const stk__classifier *c)
+{
+    const stk__stage *stage = &d->stage;
+    for (size_t i = 0; i < stage->count; i++)
+        if (c->wait[stage->rows[i].name] == STK__WAIT_DATALOADER)
+            if (!advise_dataloader(d, stk__trace_str(d->trace, stage->rows[i].name)))
+                return false;
+    if (stage->rows[0].is_wait)
+        return d->advice_count ||
+               add_advice(d, "the trace does not say what the wait is for: record what loads the data as well");
+    sentence s;
+    put_name(d, sentence_start(&s), stage->rows[0].name);
+    return add_advice(d, "%s: do less of it while training (prepare data ahead, cache), or do it in workers", s.bytes);
+}
+
+static bool advise_ops(stk__diagnosis *d)
+{
+    const stk__stage *stage = &d->stage;
+    size_t size;
+    const char *name = stk__stage_label(d, stage->rows[0].name, &size);
+    sentence s;
+    put_name(d, sentence_start(&s), stage->rows[0].name);
+    if (!add_advice(d, "%s: %s", s.bytes, find_remedy(op_remedies, name, size)))
+        return false;
+    if (stage->utilisation >= SATURATED)
+        return add_advice(d,
+                          "the %zu workers are busy %.0f %% of the time: more threads (--threads) help if there are "
+                          "cores",
+                          stage->workers, 100 * stage->utilisation);
+    return stage->room_share > 0.5 ||
+           add_advice(d,
+                      "the workers are busy only %.0f %% of the time: they wait for storage or for a stream; several "
+                      "files with interleave, or uncompressed ones",
+                      100 * stage->utilisation);
+}
+
+static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
+{
+    const stk__stage *stage = &d->stage;
+    size_t size;
+    sentence s;
+    if (!stage->count)
+        return add_advice(d, "the trace does not say what the wait is for: record the input pipeline as well");
+    const char *name = stk__stage_label(d, stage->rows[0].name, &size);
+    put_name(d, sentence_start(&s), stage->rows[0].name);
+    switch (stage->kind) {
+    case STK__STAGE_TF_DATA: {
+        bool prefetches = false;
+        for (size_t i = 0; i < stage->count; i++) {
+            size_t n;
+            prefetches = prefetches || strncmp(stk__stage_label(d, stage->rows[i].name, &n), "Prefetch", 8) == 0;
+        }
+        return add_advice(d, "%s: %s", s.bytes, find_remedy(tf_data_remedies, name, size)) &&
+               (prefetches || add_advice(d, "end the pipeline with prefetch(tf.data.AUTOTUNE), so that it runs ahead"));
+    }
+    case STK__STAGE_OPS:
+        return advise_ops(d);
+    case STK__STAGE_WORKERS:
+        return add_advice(d, "%s takes most of the workers' time: make it cheaper, or cache its result", s.bytes) &&
+               (stage->utilisation < SATURATED ||
+                add_advice(d, "the workers are busy %.0f %% of the time: more of them", 100 * stage->utilisation));
+    default:
+        return advise_inside(d, c);
+    }
+}
+
+static bool advise(stk__diagnosis *d, const stk__classifier *c)
+{
+    const double copies = stk__percent_of(d->type_ns[STK__HOST_TO_DEVICE], d->step_ns);
+    const double launches = stk__percent_of(d->type_ns[STK__HOST_PREPARE], d->step_ns);
+    bool ok = true;
+    if (d->verdict == STK__VERDICT_HIGHLY || d->verdict == STK__VERDICT_MODERATELY)
+        ok = advise_stage(d, c);
+    if (ok && copies >= STK__MODERATELY_PERCENT)
+        ok = add_advice(d,
+                        "copies to the device take %.1f %%: pinned memory and non_blocking copies, or prefetch to the "
+                        "device; uint8 in place of float32",
+                        copies);
+    if (ok && launches >= STK__LAUNCH_PERCENT)
+        ok = add_advice(d,
+                        "kernel launches take %.1f %%: larger batches, compiled or captured graphs; for TensorFlow "
+                        "TF_GPU_THREAD_MODE=gpu_private",
+                        launches);
+    if (ok && d->other_percent >= STK__OTHER_PERCENT && d->verdict == STK__VERDICT_NOT)
+        ok = add_advice(d, "record what the loop does in the time without events: Python stacks (with_stack=True), or "
+                           "spans of your own");
+    if (ok && !d->advice_count)
+        ok = add_advice(d, "nothing about the input: look at compute, with stoker top");
+    return ok;
+}
+
+/* ---- what if ---- */
+
+static void put_speed(const stk__diagnosis *d, stk__text *t)
+{
+    if (d->options.speedup == 2)
+        stk__text_puts(t, "twice as fast");
+    else
+        stk__text_printf(t, "%g times as fast", d->options.speedup);
+}
+
+static bool add_what_if(stk__diagnosis *d, const char *what, double gain, const char *assumption)
+{
+    stk__what_if *w = &d->what_ifs[d->what_if_count];
+    gain = STK_MAX(0.0, STK_MIN(gain, d->input_percent));
+    *w = (stk__what_if){
+        .what = stk__strdup(what),
+        .assumption = stk__strdup(assumption),
+        .step_percent = -gain,
+        .input_percent = gain < 100 ? stk__percent_of(d->input_percent - gain, 100 - gain) : 0,
+    };
+    d->what_if_count++;
+    return w->what && w->assumption;
+}
+
+/*
+ * Two models. Workers that are busy all the time set the pace: a batch takes their work divided by their number, so
+ * that the whole step shrinks with the work, until nothing is waited for. Else only the wait shrinks, by the stage's
+ * share of it.
+ */
+static bool stage_what_if(stk__diagnosis *d, const stk__stage_row *row, double wait_percent)
+{
+    const stk__stage *stage = &d->stage;
+    const double saved = row->share * (1 - 1 / d->options.speedup);
+    const bool paced =
+        (stage->kind == STK__STAGE_OPS || stage->kind == STK__STAGE_WORKERS) && stage->utilisation >= SATURATED;
+    sentence s, why;
+    put_name(d, sentence_start(&s), row->name);
+    stk__text_putc(&s.text, ' ');
+    put_speed(d, &s.text);
+    stk__text *t = sentence_start(&why);
+    if (paced)
+        stk__text_printf(
+            t,
+            "the workers are busy %.0f %% of the time and so set the pace: the step shrinks with their work, "
+            "until nothing is waited for",
+            100 * stage->utilisation);
+    else if (stage->kind == STK__STAGE_TF_DATA)
+        stk__text_puts(t, "the wait shrinks by what the stage had blocked; the other stages stay as they are");
+    else
+        stk__text_puts(t, "the wait shrinks in proportion to the stage's share of the time; it cannot go below 0");
+    return add_what_if(d, s.bytes, paced ? STK_MIN(100 * saved, wait_percent) : saved * wait_percent, why.bytes);
+}
+
+static bool what_if(stk__diagnosis *d)
+{
+    const double wait_percent =
+        stk__percent_of(d->type_ns[STK__HOST_WAIT_INPUT] + d->type_ns[STK__DEVICE_WAIT_HOST], d->step_ns);
+    sentence s;
+    bool ok = true;
+    if (d->input_percent < 0.5)
+        return true;
+    if (!d->stage.count || d->stage.rows[0].is_wait) {
+        stk__text_puts(sentence_start(&s), "all of the input ");
+        put_speed(d, &s.text);
+        ok = add_what_if(d, s.bytes, wait_percent * (1 - 1 / d->options.speedup), "the wait shrinks in proportion");
+    }
+    for (size_t i = 0; ok && i < d->stage.count && i < STK__WHAT_IFS; i++)
+        if (d->stage.rows[i].share >= 0.05 && !d->stage.rows[i].is_wait)
+            ok = stage_what_if(d, &d->stage.rows[i], wait_percent);
+    return ok && add_what_if(d, "no wait for data at all", d->input_percent, "everything else takes as long as now");
+}
+
+/* ---- no verdict ---- */
+
+static const char HOW_TO_MARK[] =
+    "Mark the steps: prof.step() with torch.profiler, tf.profiler.experimental.Trace('train', step_num=n, _r=1), "
+    "jax.profiler.StepTraceAnnotation('train', step_num=n), or stk_step(recorder, n)";
+
+/*
+ * Without steps, the share of the whole trace is better than nothing: a TensorFlow timeline of one step has no marker.
+ */
+static bool tell_waits_of_trace(stk__diagnosis *d, const stk__classifier *c)
+{
+    const stk__trace *t = d->trace;
+    const double extent = (double)stk__time_between(t->start_ns, t->end_ns);
+    const unsigned kinds = stk__waits_that_count(0);
+    stk__spans waits = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->slices.count; i++)
+        if (c->wait[t->slices.name[i]] != STK__WAIT_NONE && stk__classify(c, i, kinds) == STK__HOST_WAIT_INPUT)
+            ok = stk__spans_add(&waits, t->slices.ts[i], t->slices.ts[i] + t->slices.dur[i]);
+    stk__spans_normalize(&waits);
+    const double waited = (double)stk__spans_total(&waits);
+    stk__spans_clear(&waits);
+    if (!ok || waited <= 0 || extent <= 0)
+        return ok;
+    sentence s;
+    stk__text_printf(sentence_start(&s),
+                     "Waits for data cover %.1f %% of the time that the trace covers; how much of it "
+                     "lies in steps is not known",
+                     stk__percent_of(waited, extent));
+    return add_evidence(d, &s);
+}
+
+static bool explain_unknown(stk__diagnosis *d, const stk__classifier *c)
+{
+    const stk__trace *t = d->trace;
+    const char *why = "there are no step markers, and nothing comes back at regular intervals";
+    if (!t->slices.count)
+        why = t->samples.count || t->function_count
+                  ? "these are profiles without times of single events; a verdict needs a trace with steps"
+                  : "there are no slices in it";
+    else if (d->steps.count)
+        why = "the steps have no time in them";
+    d->reason = stk__strdup(why);
+    return d->reason && add_advice(d, "%s", HOW_TO_MARK) && tell_waits_of_trace(d, c);
+}
+
+bool stk__diagnosis_explain(stk__diagnosis *d, const stk__classifier *c)
+{
+    if (d->verdict == STK__VERDICT_UNKNOWN)
+        return explain_unknown(d, c);
+    return tell_steps(d) && tell_left_out(d) && tell_between(d) && tell_waits(d) && tell_device(d) && tell_other(d) &&
+           tell_ranks(d) && tell_stage(d) && advise(d, c) && what_if(d);
+}

@@ -1,0 +1,83 @@
+/* Totals per name: count, total, self, min, max, percentiles. */
+#ifndef STK_ANALYZE_TOP_H
+#define STK_ANALYZE_TOP_H
+
+#include "analyze/select.h"
+
+typedef enum stk__top_by {
+    STK__TOP_NAME,
+    STK__TOP_THREAD, /* label of the track */
+    STK__TOP_CATEGORY,
+    STK__TOP_FILE,
+    STK__TOP_STEP, /* the step that the slice starts in; "(outside steps)" */
+    STK__TOP_PROCESS,
+} stk__top_by;
+
+typedef enum stk__top_sort {
+    STK__TOP_TOTAL,
+    STK__TOP_SELF,
+    STK__TOP_CALLS,
+    STK__TOP_MEAN,
+    STK__TOP_MAX,
+    STK__TOP_BY_NAME
+} stk__top_sort;
+
+typedef struct stk__top_options {
+    stk__selection select;
+    stk__top_by by;
+    bool with_name; /* group by `by` and the name: rows "GROUP  NAME" */
+    stk__top_sort sort;
+    /*
+     * Profiles: frames whose file, module or name matches one of these are the user's own; others fold into their
+     * nearest own caller.
+     */
+    const char *const *own;
+    size_t own_count;
+} stk__top_options;
+
+typedef struct stk__top_row {
+    stk__string key;   /* name, category, path; STK__NONE: see label */
+    stk__string name;  /* of with_name; else 0 */
+    uint32_t row;      /* of the group: track, file, step, process, frame; STK__NONE */
+    uint32_t unit;     /* stk__unit of all figures: ns for slices, that of the samples for profiles */
+    int64_t count;     /* slices, or samples, or calls */
+    int64_t primitive; /* pstats: calls that are not recursive; else equals count */
+    int64_t total,
+        self;         /* inclusive; without what ran inside. Recursion of one name counts once in total for profiles */
+    int64_t min, max; /* of slices; profiles: STK__NO_NUMBER, as p50 and p95 */
+    double mean;
+    int64_t p50, p95; /* nearest rank: the smallest value with at least that share at or below it; exact */
+    bool estimate;    /* self has a part that `own` could only share out by the call edges of a profile */
+} stk__top_row;
+
+/* What the rows come from. */
+typedef enum stk__top_source { STK__TOP_SLICES, STK__TOP_SAMPLES, STK__TOP_FUNCTIONS } stk__top_source;
+
+typedef struct stk__top {
+    stk__top_row *rows;
+    size_t count;
+    stk__top_source source;
+    /* For groups that are no string (tracks, steps, frames): label of each row, in their order; NULL else. */
+    char **labels;
+    size_t label_count;
+    /*
+     * What a row's share is of: for slices the sum of self times, for samples the sum of weights, both of the selected
+     * tracks and time, whatever their names; for functions the sum of self times. By unit; `total` is that of the first
+     * row's.
+     */
+    int64_t totals[STK__UNIT_NONE + 1];
+    int64_t total;
+} stk__top;
+
+/* The row for profiles that collects what no own frame called. */
+#define STK__TOP_NOT_OWN "(not own)"
+
+/* Which sources the trace has, most telling first; returns how many (0 to 3). */
+size_t stk__top_sources(const stk__trace *t, stk__top_source out[3]);
+stk_status stk__top_make(const stk__trace *t, stk__top_source source, const stk__top_options *options, stk__top *out,
+                         stk_error *err);
+void stk__top_clear(stk__top *top);
+/* What a row is called; valid as long as both live. For frames "function (file:line)". */
+const char *stk__top_label(const stk__trace *t, const stk__top *top, const stk__top_row *row);
+
+#endif

@@ -1,0 +1,163 @@
+/* The formats that can be read, how they are told apart, and the opening of files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "trace/builder_impl.h"
+#include "trace/reader.h"
+
+#include "base/banned.h"
+
+enum { DETECT_BYTES = 64 * 1024 };
+
+const stk__reader *const stk__readers[] = {
+    &stk__reader_perfetto,    &stk__reader_xplane,    &stk__reader_pstats,
+    &stk__reader_speedscope,  &stk__reader_chrome,    &stk__reader_flamegraph,
+    &stk__reader_perf_script, &stk__reader_collapsed, NULL,
+};
+
+const stk__reader *stk__reader_find(const char *name)
+{
+    for (size_t i = 0; stk__readers[i]; i++) {
+        if (strcmp(stk__readers[i]->name, name) == 0)
+            return stk__readers[i];
+    }
+    return NULL;
+}
+
+const stk__reader *stk__reader_detect(const uint8_t *data, size_t size, bool whole)
+{
+    const stk__reader *best = NULL;
+    int best_score = 0;
+    for (size_t i = 0; stk__readers[i]; i++) {
+        const int score = stk__readers[i]->detect(data, size, whole);
+        if (score > best_score) {
+            best = stk__readers[i];
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static void list_formats(char *out, size_t size)
+{
+    stk__text text;
+    stk__text_fixed(&text, out, size);
+    for (size_t i = 0; stk__readers[i]; i++)
+        stk__text_printf(&text, "%s%s", i ? ", " : "", stk__readers[i]->name);
+}
+
+static stk_status find_reader(stk__input *in, const char *format, const stk__reader **out, stk_error *err)
+{
+    char names[256];
+    list_formats(names, sizeof names);
+    if (format) {
+        *out = stk__reader_find(format);
+        return *out ? STK_OK : stk_error_set(err, STK_INVALID, "unknown format '%s', wanted one of %s", format, names);
+    }
+    size_t size;
+    const uint8_t *data = stk__input_peek(in, DETECT_BYTES, &size);
+    const bool whole = size < DETECT_BYTES;
+    *out = stk__reader_detect(data, STK_MIN(size, DETECT_BYTES), whole);
+    if (*out)
+        return STK_OK;
+    if (size >= 4 && memcmp(data, "PK\3\4", 4) == 0)
+        return stk_error_set(err, STK_UNSUPPORTED, "a zip archive; unpack it first");
+    STK_TRY(stk__input_status(in, err));
+    if (size == 0)
+        return stk_error_set(err, STK_CORRUPT, "the file is empty");
+    return stk_error_set(err, STK_CORRUPT, "not a trace that can be read: its content is none of %s", names);
+}
+
+static void set_place(stk_error *err, const stk__input *in)
+{
+    if (err && !err->file[0])
+        snprintf(err->file, sizeof err->file, "%s", stk__input_path(in));
+}
+
+/* A failure of the input is a note when something was read before it, as damage in the format is. */
+static stk_status note_input(stk__builder *b, stk__input *in, stk_error *err)
+{
+    stk_error failure;
+    stk_error_clear(&failure);
+    const stk_status status = stk__input_status(in, &failure);
+    if (status == STK_CORRUPT) {
+        stk__builder_note(b, STK__REASON_COMPRESSION, stk__input_offset(in));
+        return STK_OK;
+    }
+    if (status != STK_OK && err)
+        *err = failure;
+    return status;
+}
+
+stk_status stk__trace_read(stk__builder *b, stk__input *in, const char *format, stk_error *err)
+{
+    const stk__reader *reader;
+    stk_status status = find_reader(in, format, &reader, err);
+    if (status == STK_OK) {
+        stk__builder_start_file(b, stk__input_path(in), reader->name);
+        status = stk__builder_status(b, err);
+    }
+    if (status == STK_OK)
+        status = reader->read(b, in, err);
+    if (status == STK_OK)
+        status = note_input(b, in, err);
+    if (status == STK_OK)
+        status = stk__builder_status(b, err);
+    if (status != STK_OK) {
+        set_place(err, in);
+        return status;
+    }
+    const stk__string compression = stk__builder_str(b, stk__input_compression(in));
+    stk__trace_file *file = stk__builder_file(b);
+    file->compression = compression;
+    file->size_bytes = stk__input_bytes_total(in);
+    file->text_bytes = (uint64_t)stk__input_offset(in);
+    return STK_OK;
+}
+
+stk_status stk__reader_progress(stk__builder *b, stk__input *in, stk_error *err)
+{
+    const stk__trace_options *o = &b->options;
+    if (o->progress &&
+        !o->progress(o->progress_arg, stk__input_path(in), stk__input_bytes_read(in), stk__input_bytes_total(in)))
+        return stk_error_set(err, STK_CANCELLED, "reading was stopped");
+    return stk__builder_status(b, err);
+}
+
+static stk_status read_path(stk__builder *b, const char *path, const char *format, stk_error *err)
+{
+    stk__input *in;
+    STK_TRY(stk__input_open(path, &in, err));
+    const stk_status status = stk__trace_read(b, in, format, err);
+    stk__input_close(in);
+    return status;
+}
+
+stk_status stk__trace_open(const char *const *paths, size_t count, const stk__trace_options *options, stk__trace **out,
+                           stk_error *err)
+{
+    static const stk__trace_options defaults = {0};
+    if (!options)
+        options = &defaults;
+    char *cached = stk__trace_cache_path(paths, count, options);
+    stk__trace *t = cached ? stk__trace_cache_load(cached, options->memory_bytes) : NULL;
+    stk_status status = STK_OK;
+    if (!t) {
+        stk__builder *b;
+        status = stk__builder_new(options, &b, err);
+        for (size_t i = 0; i < count && status == STK_OK; i++) {
+            status = read_path(b, paths[i], options->format, err);
+            if (status != STK_OK)
+                stk__builder_free(b);
+        }
+        if (status == STK_OK)
+            status = stk__builder_finish(b, &t, err);
+        if (status == STK_OK && cached)
+            stk__trace_cache_save(t, cached, options->cache_bytes);
+    }
+    stk__free(cached);
+    if (status == STK_OK)
+        *out = t;
+    return status;
+}
