@@ -105,53 +105,6 @@ static const stk__trace_writer *repair_writer(const convert_options *o, const st
 
 /* ---- what is told ---- */
 
-typedef struct counted {
-    uint64_t count;
-    const char *one, *many;
-} counted;
-
-/* "12 slices, 1 counter value"; nothing when all are 0. */
-static void put_counts(stk__text *t, const counted *items, size_t count)
-{
-    const char *before = "";
-    for (size_t i = 0; i < count; i++) {
-        if (!items[i].count)
-            continue;
-        stk__text_puts(t, before);
-        cli_text_count(t, (int64_t)STK_MIN(items[i].count, (uint64_t)INT64_MAX));
-        stk__text_printf(t, " %s", items[i].count == 1 ? items[i].one : items[i].many);
-        before = ", ";
-    }
-}
-
-static void say_report(const convert_options *o, const stk__trace_writer *writer, const stk__write_report *r)
-{
-    const counted written[] = {{r->slices, "slice", "slices"},
-                               {r->counters, "counter value", "counter values"},
-                               {r->flows, "flow point", "flow points"},
-                               {r->samples, "sample", "samples"},
-                               {r->functions, "function", "functions"}};
-    const counted lost[] = {
-        {r->lost_slices, "slice", "slices"},          {r->lost_counters, "counter value", "counter values"},
-        {r->lost_flows, "flow point", "flow points"}, {r->lost_samples, "sample", "samples"},
-        {r->lost_functions, "function", "functions"}, {r->lost_args, "arg", "args"},
-        {r->lost_facts, "fact about the file", "facts about the files"}};
-    stk__text line = STK__TEXT_INIT;
-    put_counts(&line, written, STK_COUNT(written));
-    cli_say("%s: wrote %s as %s", strcmp(o->output, "-") == 0 ? "standard output" : o->output,
-            line.length ? line.data : "an empty trace", writer->name);
-    stk__text_reset(&line);
-    put_counts(&line, lost, STK_COUNT(lost));
-    if (line.length)
-        cli_say("left out, for the format %s cannot carry them: %s", writer->name, line.data);
-    if (r->shortened_slices)
-        cli_say("shortened to fit into the slices around them: %llu slices", (unsigned long long)r->shortened_slices);
-    if (r->shift_ns)
-        cli_say("all times were moved by %lld ns, for the format %s has no negative ones", (long long)r->shift_ns,
-                writer->name);
-    stk__text_clear(&line);
-}
-
 static void say_repaired(const stk__trace *t)
 {
     uint64_t lost = 0, changed = 0;
@@ -185,7 +138,7 @@ static int write_trace(const convert_options *o, const stk__trace *t, const stk_
         return CLI_OK;
     if (o->repair)
         say_repaired(t);
-    say_report(o, writer, &report);
+    cli_say_written(o->output, writer, &report);
     return CLI_OK;
 }
 
@@ -193,6 +146,8 @@ static int convert_run(const void *options, const cli_arguments *arguments)
 {
     const convert_options *o = options;
     const stk__trace_writer *writer = NULL;
+    if (!arguments->count)
+        return cli_no_trace(&cli_command_convert);
     if (!o->output || !o->output[0])
         return cli_usage_error(&cli_command_convert, "no output; give -o FILE, or -o - for standard output");
     int code = choose_writer(o, &writer);

@@ -41,8 +41,6 @@ static int diagnose_run(const void *options, const cli_arguments *arguments)
 {
     const diagnose_options *o = options;
     stk__trace *trace = NULL;
-    if (!arguments->count)
-        return cli_usage_error(&cli_command_diagnose, "diagnose needs at least one trace file");
     const int code = cli_trace_open(&cli_command_diagnose, &o->trace, arguments->items, arguments->count, &trace);
     if (code != CLI_OK)
         return code;

@@ -11,7 +11,8 @@
 typedef struct diff_options {
     cli_trace_options trace;
     cli_list before, after;
-    const char *by, *fail_over, *min_change, *min_share, *format;
+    cli_format_options format;
+    const char *by, *fail_over, *min_change, *min_share;
     int64_t limit;
 } diff_options;
 
@@ -132,8 +133,17 @@ static int read_sides(const diff_options *o, const cli_arguments *arguments, sid
     size_t next = 0;
     const char *before = o->before.count || next >= arguments->count ? NULL : arguments->items[next++];
     const char *after = o->after.count || next >= arguments->count ? NULL : arguments->items[next++];
-    const int code = side_read(&sides[0], &o->before, before, "before");
-    return code != CLI_OK ? code : side_read(&sides[1], &o->after, after, "after");
+    int code = side_read(&sides[0], &o->before, before, "before");
+    if (code == CLI_OK)
+        code = side_read(&sides[1], &o->after, after, "after");
+    size_t pipes = 0;
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < sides[side].count; i++)
+            pipes += strcmp(sides[side].items[i], "-") == 0;
+    }
+    if (code == CLI_OK && pipes > 1)
+        code = cli_usage_error(&cli_command_diff, "'-' given %zu times; standard input can be read once", pipes);
+    return code;
 }
 
 /* ---- running ---- */
@@ -188,7 +198,7 @@ static int diff_run(const void *options, const cli_arguments *arguments)
     if (!read_percent("fail-over", o->fail_over, 1e6, &d.fail_over) ||
         !read_percent("min-change", o->min_change, 1e6, &d.min_change) ||
         !read_percent("min-share", o->min_share, 100, &d.min_share) || !read_by(o->by, &d.by, &section) ||
-        !cli_format_of(&cli_command_diff, o->format, &format))
+        !cli_format_of(&cli_command_diff, &o->format, &format))
         return CLI_USAGE;
     side_files sides[2] = {{.count = 0}, {.count = 0}};
     stk__trace *traces[2] = {NULL, NULL};
@@ -224,7 +234,7 @@ static const cli_option diff_options_table[] = {
             .group = "Comparison", .help = "a file of the side before, in place of the argument; may be given again"),
     CLI_ROW(diff_options, after, cli_list, CLI_LIST, .name = "after", .value = "FILE", .complete = CLI_FILES,
             .group = "Comparison", .help = "the same for the side after"),
-    CLI_FORMAT_ROW(diff_options, format),
+    CLI_FORMAT_ROWS(diff_options, format),
     CLI_ROW(diff_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = -1, .group = "Output", .help = "rows per section, 0 for all (default 20, all as CSV and JSON)"),
     CLI_TRACE_ROWS(diff_options, trace),

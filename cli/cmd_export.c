@@ -127,7 +127,7 @@ static int export_run(const void *options, const cli_arguments *arguments)
 {
     const export_options *o = options;
     const stk__export_target *target = NULL;
-    int code = choose_target(o->to, &target);
+    int code = arguments->count ? choose_target(o->to, &target) : cli_no_trace(&cli_command_export);
     if (code == CLI_OK)
         code = check_arguments(o, arguments);
     stk__trace *t = NULL;

@@ -7,14 +7,13 @@
 #include "analyze/merge.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "trace/writer.h"
 #include "workbench.h"
 
 #include "base/banned.h"
 
 typedef struct merge_options {
     cli_trace_options trace;
-    const char *output, *align, *format;
+    const char *output, *align, *to;
     cli_list offsets;
     bool json;
 } merge_options;
@@ -289,26 +288,6 @@ static void report_json(const stk__trace *t, const stk__merge *m)
     cli_out_text(&out);
 }
 
-static void say_lost(const stk__write_report *r)
-{
-    const struct {
-        uint64_t lost;
-        const char *what;
-    } rows[] = {{r->lost_slices, "slices"},   {r->lost_counters, "counter values"}, {r->lost_flows, "flows"},
-                {r->lost_samples, "samples"}, {r->lost_functions, "functions"},     {r->lost_args, "args"},
-                {r->lost_facts, "facts about the files"}};
-    for (size_t i = 0; i < STK_COUNT(rows); i++) {
-        if (rows[i].lost)
-            cli_say("stoker: %llu %s cannot be written in this format and are left out",
-                    (unsigned long long)rows[i].lost, rows[i].what);
-    }
-    if (r->shortened_slices)
-        cli_say("stoker: %llu slices are shortened to fit into the ones around them",
-                (unsigned long long)r->shortened_slices);
-    if (r->shift_ns)
-        cli_say("stoker: all times were moved by %lld ns, for the format has no negative ones", (long long)r->shift_ns);
-}
-
 /* ---- running ---- */
 
 /* A way to align that was asked for by name has to work for all files. */
@@ -356,7 +335,8 @@ static int align_and_write(const merge_options *o, stk__align align, const stk__
             report_json(t, &m);
         else if (!o->trace.quiet)
             report(t, &m);
-        say_lost(&written);
+        if (!o->trace.quiet)
+            cli_say_written(o->output, writer, &written);
     }
     stk__merge_clear(&m);
     stk__free(offsets);
@@ -365,21 +345,19 @@ static int align_and_write(const merge_options *o, stk__align align, const stk__
 
 static int find_writer(const merge_options *o, const stk__trace_writer **out)
 {
-    if (!o->output)
-        return cli_usage_error(&cli_command_merge, "no output: wanted -o FILE, as in -o all.pftrace");
+    if (!o->output || !o->output[0])
+        return cli_usage_error(&cli_command_merge, "no output; give -o FILE, as in -o all.pftrace");
     if (o->json && strcmp(o->output, "-") == 0)
         return cli_usage_error(&cli_command_merge, "--json and the trace cannot both go to standard output");
-    *out = o->format ? stk__trace_writer_find(o->format) : NULL;
-    if (o->format && !*out)
-        return cli_usage_error(
-            &cli_command_merge,
-            "--format wants chrome, perfetto, collapsed, speedscope, sqlite, csv or ndjson, found '%s'", o->format);
-    if (!o->format && !stk__trace_writer_for(o->output, NULL))
+    *out = o->to ? stk__trace_writer_find(o->to) : stk__trace_writer_for(o->output, NULL);
+    if (o->to && !*out)
         return cli_usage_error(&cli_command_merge,
-                               "cannot tell the format from '%s': wanted an ending as .pftrace or .json.gz, "
-                               "or --format",
+                               "--to wants chrome, perfetto, collapsed, speedscope, sqlite, csv or ndjson, found '%s'",
+                               o->to);
+    if (!*out)
+        return cli_usage_error(&cli_command_merge, "cannot tell the format of '%s' by its ending; give --to FORMAT",
                                o->output);
-    if (*out && !(*out)->write && strcmp(o->output, "-") == 0)
+    if (!(*out)->write && strcmp(o->output, "-") == 0)
         return cli_usage_error(&cli_command_merge, "format %s needs a file, not standard output", (*out)->name);
     return CLI_OK;
 }
@@ -390,7 +368,7 @@ static int merge_run(const void *options, const cli_arguments *arguments)
     const stk__trace_writer *writer = NULL;
     stk__align align;
     if (!arguments->count)
-        return cli_usage_error(&cli_command_merge, "no files: wanted 'stoker merge FILE... -o OUT'");
+        return cli_no_trace(&cli_command_merge);
     int code = find_writer(o, &writer);
     if (code == CLI_OK && !read_align(o->align, &align))
         code = CLI_USAGE;
@@ -413,10 +391,10 @@ static int merge_run(const void *options, const cli_arguments *arguments)
 static const cli_option merge_options_table[] = {
     CLI_ROW(merge_options, output, const char *, CLI_TEXT, .name = "output", .letter = 'o', .value = "FILE",
             .complete = CLI_FILES, .group = "Output",
-            .help = "where to; the ending says the format, as .pftrace, .json or .json.gz; '-' is standard output"),
-    CLI_ROW(merge_options, format, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS,
+            .help = "where to write; .gz or .zst at the end compresses; '-' is standard output"),
+    CLI_ROW(merge_options, to, const char *, CLI_TEXT, .name = "to", .value = "FORMAT", .complete = CLI_WORDS,
             .words = "chrome perfetto collapsed speedscope sqlite csv ndjson", .group = "Output",
-            .help = "format of the output (default: by its ending)"),
+            .help = "chrome, perfetto, collapsed, speedscope, sqlite, csv or ndjson (default: by the ending of FILE)"),
     CLI_ROW(merge_options, json, bool, CLI_FLAG, .name = "json", .group = "Output",
             .help = "shifts, error bounds and drifts as JSON on standard output, in place of text on standard error"),
     CLI_ROW(merge_options, align, const char *, CLI_TEXT, .name = "align", .value = "HOW", .complete = CLI_WORDS,

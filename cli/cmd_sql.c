@@ -13,7 +13,7 @@ enum { FILE_MAX = 1 << 26 };
 typedef struct sql_options {
     cli_trace_options trace;
     cli_list queries, files;
-    const char *format;
+    cli_format_options format;
 } sql_options;
 
 static int run_file(cli_sql *s, const char *path)
@@ -61,7 +61,7 @@ static int sql_run(const void *options, const cli_arguments *arguments)
     stk__trace *trace = NULL;
     stk_error err;
     stk_error_clear(&err);
-    if (!cli_format_of(&cli_command_sql, o->format, &s.format))
+    if (!cli_format_of(&cli_command_sql, &o->format, &s.format))
         return CLI_USAGE;
     if (reads_standard_input(o, arguments))
         return cli_usage_error(&cli_command_sql,
@@ -87,7 +87,7 @@ static const cli_option sql_options_table[] = {
     CLI_ROW(sql_options, files, cli_list, CLI_LIST, .name = "file", .letter = 'f', .value = "FILE",
             .complete = CLI_FILES, .group = "Queries",
             .help = "run the statements of a file, before those of -q; may be given again"),
-    CLI_FORMAT_ROW(sql_options, format),
+    CLI_FORMAT_ROWS(sql_options, format),
     CLI_TRACE_ROWS_WITH(sql_options, trace, 0),
     CLI_OPTION_END,
 };

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/classify.h"
 #include "analyze/top.h"
+#include "base/mem.h"
 #include "workbench.h"
 
 #include "base/banned.h"
@@ -13,7 +15,8 @@ enum { LOST_SHOWN = 10 };
 typedef struct top_options {
     cli_trace_options trace;
     cli_list like, category, track, own;
-    const char *by, *sort, *format;
+    cli_format_options format;
+    const char *by, *sort;
     int64_t limit, from_ns, to_ns;
     bool with_name;
 } top_options;
@@ -26,10 +29,8 @@ typedef struct top_word {
 } top_word;
 
 static const top_word by_words[] = {
-    {"name", STK__TOP_NAME},       {"thread", STK__TOP_THREAD},
-    {"cat", STK__TOP_CATEGORY},    {"category", STK__TOP_CATEGORY},
-    {"file", STK__TOP_FILE},       {"step", STK__TOP_STEP},
-    {"process", STK__TOP_PROCESS}, {NULL, 0},
+    {"name", STK__TOP_NAME}, {"thread", STK__TOP_THREAD},   {"category", STK__TOP_CATEGORY}, {"file", STK__TOP_FILE},
+    {"step", STK__TOP_STEP}, {"process", STK__TOP_PROCESS}, {"cat", STK__TOP_CATEGORY},      {NULL, 0},
 };
 
 /* The last line has pstats's words for the same. */
@@ -41,7 +42,7 @@ static const top_word sort_words[] = {
     {"ncalls", STK__TOP_CALLS},     {NULL, 0},
 };
 
-#define BY_WORDS "name thread cat file step process"
+#define BY_WORDS "name thread category file step process"
 #define SORT_WORDS "total self count mean max name cumulative tottime ncalls"
 
 /* NULL is the first word. False after saying what is wrong. */
@@ -353,7 +354,15 @@ static bool put_table(const top_options *o, const stk__trace *t, const stk__top 
     return good;
 }
 
-/* ---- what the recorder lost ---- */
+/* ---- what the recorder lost, or added up only ---- */
+
+static void put_exact(stk__text *text, uint64_t count, uint64_t total_ns)
+{
+    stk__text_puts(text, "; with them, exactly: count ");
+    cli_text_count(text, (int64_t)STK_MIN(count, (uint64_t)INT64_MAX));
+    stk__text_puts(text, ", total ");
+    put_amount(text, STK__UNIT_NS, (int64_t)STK_MIN(total_ns, (uint64_t)INT64_MAX));
+}
 
 static void put_loss(const stk__trace *t, const stk__trace_total *total, stk__text *text)
 {
@@ -365,29 +374,88 @@ static void put_loss(const stk__trace *t, const stk__trace_total *total, stk__te
         stk__text_puts(text, " on ");
         cli_text_escaped(text, stk__trace_str(t, total->track));
     }
-    stk__text_puts(text, "; with them, exactly: count ");
-    cli_text_count(text, (int64_t)STK_MIN(total->count, (uint64_t)INT64_MAX));
-    stk__text_puts(text, ", total ");
-    cli_text_seconds(text, (double)total->total_ns * 1e-9);
+    put_exact(text, total->count, total->total_ns);
 }
 
 /* Below a table on standard output; with data for programs there, on standard error. */
+static void put_line(const top_options *o, cli_format format, stk__text *text)
+{
+    if (format == CLI_TABLE) {
+        stk__text_putc(text, '\n');
+        cli_out_text(text);
+    } else if (!text->failed && !o->trace.quiet) {
+        cli_say("%s", text->data);
+    }
+    stk__text_clear(text);
+}
+
+static bool is_filtered(const top_options *o)
+{
+    return o->like.count || o->category.count || o->track.count || o->from_ns || o->to_ns;
+}
+
+/* A name of all tracks together: what its totals have, and its slices in the files that have totals. */
+typedef struct recorded {
+    uint64_t count, total_ns, lost, shown;
+} recorded;
+
+static void count_recorded(const stk__trace *t, recorded *names, bool *files)
+{
+    for (size_t i = 0; i < t->total_count; i++) {
+        const stk__trace_total *total = &t->totals[i];
+        recorded *r = &names[total->name];
+        files[total->file] = true;
+        r->count += STK_MIN(total->count, UINT64_MAX - r->count);
+        r->total_ns += STK_MIN(total->total_ns, UINT64_MAX - r->total_ns);
+        r->lost += STK_MIN(total->lost, UINT64_MAX - r->lost);
+    }
+    for (size_t k = 0; k < t->track_count; k++) {
+        const size_t first = t->tracks[k].first_slice;
+        if (t->tracks[k].file >= t->file_count || !files[t->tracks[k].file])
+            continue;
+        for (size_t i = first; i < first + t->tracks[k].slice_count; i++) {
+            stk__trim_at(t, i);
+            names[t->slices.name[i]].shown++;
+        }
+    }
+}
+
+/* Spans that the recorder only adds up, for they are too short to be shown. Counters have totals, but no time. */
+static void put_briefs(const top_options *o, const stk__trace *t, cli_format format)
+{
+    recorded *names = stk__calloc((size_t)t->string_count + 1, sizeof *names);
+    bool *files = stk__calloc(t->file_count + 1, sizeof *files);
+    if (names && files)
+        count_recorded(t, names, files);
+    for (uint32_t s = 0; names && files && s < t->string_count; s++) {
+        const recorded *r = &names[s];
+        if (!r->total_ns || r->count < r->lost || r->count - r->lost <= r->shown)
+            continue;
+        stk__text text = STK__TEXT_INIT;
+        stk__text_puts(&text, "the recorder shows no slices for ");
+        cli_text_count(&text, (int64_t)STK_MIN(r->count - r->lost - r->shown, (uint64_t)INT64_MAX));
+        stk__text_puts(&text, " of ");
+        cli_text_escaped(&text, stk__trace_str(t, s));
+        stk__text_puts(&text, ", which were too short");
+        put_exact(&text, r->count, r->total_ns);
+        put_line(o, format, &text);
+    }
+    stk__free(names);
+    stk__free(files);
+}
+
 static void put_losses(const top_options *o, const stk__trace *t, cli_format format)
 {
     size_t count = 0;
     for (size_t i = 0; i < t->total_count; i++) {
-        if (!t->totals[i].lost || count++ >= LOST_SHOWN || (format != CLI_TABLE && o->trace.quiet))
+        if (!t->totals[i].lost || count++ >= LOST_SHOWN)
             continue;
         stk__text text = STK__TEXT_INIT;
         put_loss(t, &t->totals[i], &text);
-        if (format == CLI_TABLE) {
-            stk__text_putc(&text, '\n');
-            cli_out_text(&text);
-        } else if (!text.failed) {
-            cli_say("%s", text.data);
-        }
-        stk__text_clear(&text);
+        put_line(o, format, &text);
     }
+    if (t->total_count && !is_filtered(o)) /* they are of all there is */
+        put_briefs(o, t, format);
     if (count > LOST_SHOWN)
         cli_say("(and %zu more that the recorder lost events of)", count - LOST_SHOWN);
 }
@@ -413,6 +481,8 @@ static int put_source(const top_options *o, const stk__top_options *options, con
         return cli_exit_code(&err);
     }
     bool good = true;
+    if (!top.count && is_filtered(o))
+        cli_say("no %.*s matches", (int)strlen(source_names[source]) - 1, source_names[source]);
     if (data) {
         for (size_t i = 0; i < rows_shown(o, top.count); i++)
             put_data_row(data, o, t, &top, &top.rows[i]);
@@ -451,7 +521,7 @@ static int top_run(const void *options, const cli_arguments *arguments)
     const top_options *o = options;
     stk__top_options made;
     cli_format format;
-    if (!read_options(o, &made) || !cli_format_of(&cli_command_top, o->format, &format))
+    if (!read_options(o, &made) || !cli_format_of(&cli_command_top, &o->format, &format))
         return CLI_USAGE;
     stk__trace *t;
     int code = cli_trace_open(&cli_command_top, &o->trace, arguments->items, arguments->count, &t);
@@ -465,7 +535,7 @@ static int top_run(const void *options, const cli_arguments *arguments)
 static const cli_option top_options_table[] = {
     CLI_ROW(top_options, by, const char *, CLI_TEXT, .name = "by", .value = "WHAT", .complete = CLI_WORDS,
             .words = BY_WORDS, .group = "Rows",
-            .help = "one row for each name, thread, cat, file, step or process (default name)"),
+            .help = "one row for each name, thread, category (or cat), file, step or process (default name)"),
     CLI_ROW(top_options, with_name, bool, CLI_FLAG, .name = "with-name", .group = "Rows",
             .help = "with --by: one row for each name in each of them"),
     CLI_ROW(top_options, sort, const char *, CLI_TEXT, .name = "sort", .value = "WHAT", .complete = CLI_WORDS,
@@ -488,7 +558,7 @@ static const cli_option top_options_table[] = {
             .help = "only what runs this long after the start of the trace, as in 1.5s, or later"),
     CLI_ROW(top_options, to_ns, int64_t, CLI_DURATION, .name = "to", .value = "TIME", .group = "What counts",
             .help = "only what starts before this"),
-    CLI_FORMAT_ROW(top_options, format),
+    CLI_FORMAT_ROWS(top_options, format),
     CLI_TRACE_ROWS(top_options, trace),
     CLI_OPTION_END,
 };

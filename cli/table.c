@@ -35,21 +35,25 @@ struct cli_table {
     bool laid_out, cut; /* cut: to the widths */
 };
 
-bool cli_format_of(const cli_command *command, const char *text, cli_format *out)
+bool cli_format_of(const cli_command *command, const cli_format_options *options, cli_format *out)
 {
     static const char *const names[] = {[CLI_TABLE] = "table", [CLI_CSV] = "csv", [CLI_JSON] = "json"};
-    if (!text) {
-        *out = CLI_TABLE;
+    *out = options->json ? CLI_JSON : CLI_TABLE;
+    if (!options->name)
         return true;
+    size_t i = 0;
+    while (i < STK_COUNT(names) && strcmp(options->name, names[i]) != 0)
+        i++;
+    if (i == STK_COUNT(names)) {
+        cli_usage_error(command, "--format wants table, csv or json, found '%s'", options->name);
+        return false;
     }
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *out = (cli_format)i;
-            return true;
-        }
+    if (options->json && i != CLI_JSON) {
+        cli_usage_error(command, "--json and --format %s exclude each other", options->name);
+        return false;
     }
-    cli_usage_error(command, "--format wants table, csv or json, found '%s'", text);
-    return false;
+    *out = (cli_format)i;
+    return true;
 }
 
 static void flush(cli_table *t)

@@ -1,4 +1,4 @@
-/* Opening of traces for the commands on them: patterns, progress, and what was left out or changed. */
+/* Opening and writing of traces for the commands on them: patterns, progress, and what was left out or changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,12 +70,17 @@ static void say_notes(const stk__trace *t)
         cli_say("(and %zu more; 'stoker sql FILE -q \"SELECT * FROM note\"' lists all)", shown - NOTES_SHOWN);
 }
 
+int cli_no_trace(const cli_command *command)
+{
+    return cli_usage_error(command, "no trace; give one or more files, or - for standard input");
+}
+
 static int expand(const cli_command *command, char *const *paths, size_t count, stk__paths *out)
 {
     stk_error err;
     stk_error_clear(&err);
     if (!count)
-        return cli_usage_error(command, "no trace; give one or more files, or - for standard input");
+        return cli_no_trace(command);
     size_t pipes = 0;
     for (size_t i = 0; i < count; i++)
         pipes += strcmp(paths[i], "-") == 0;
@@ -124,4 +129,55 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     stk__free(cache_dir);
     stk__paths_clear(&expanded);
     return code;
+}
+
+/* ---- written ---- */
+
+typedef struct counted {
+    uint64_t count;
+    const char *one, *many;
+} counted;
+
+/* "12 slices, 1 counter value"; nothing when all are 0. */
+static void put_counts(stk__text *t, const counted *items, size_t count)
+{
+    const char *before = "";
+    for (size_t i = 0; i < count; i++) {
+        if (!items[i].count)
+            continue;
+        stk__text_puts(t, before);
+        cli_text_count(t, (int64_t)STK_MIN(items[i].count, (uint64_t)INT64_MAX));
+        stk__text_printf(t, " %s", items[i].count == 1 ? items[i].one : items[i].many);
+        before = ", ";
+    }
+}
+
+void cli_say_written(const char *output, const stk__trace_writer *writer, const stk__write_report *r)
+{
+    const counted written[] = {{r->slices, "slice", "slices"},
+                               {r->counters, "counter value", "counter values"},
+                               {r->flows, "flow point", "flow points"},
+                               {r->samples, "sample", "samples"},
+                               {r->functions, "function", "functions"}};
+    const counted lost[] = {{r->lost_slices, "slice", "slices"},
+                            {r->lost_counters, "counter value", "counter values"},
+                            {r->lost_flows, "flow point", "flow points"},
+                            {r->lost_samples, "sample", "samples"},
+                            {r->lost_functions, "function", "functions"},
+                            {r->lost_args, "arg", "args"},
+                            {r->lost_facts, "fact about the file", "facts about the files"}};
+    stk__text line = STK__TEXT_INIT;
+    put_counts(&line, written, STK_COUNT(written));
+    cli_say("%s: wrote %s as %s", strcmp(output, "-") == 0 ? "standard output" : output,
+            line.length ? line.data : "an empty trace", writer->name);
+    stk__text_reset(&line);
+    put_counts(&line, lost, STK_COUNT(lost));
+    if (line.length)
+        cli_say("left out, for the format %s cannot carry them: %s", writer->name, line.data);
+    if (r->shortened_slices)
+        cli_say("shortened to fit into the slices around them: %llu slices", (unsigned long long)r->shortened_slices);
+    if (r->shift_ns)
+        cli_say("all times were moved by %lld ns, for the format %s has no negative ones", (long long)r->shift_ns,
+                writer->name);
+    stk__text_clear(&line);
 }

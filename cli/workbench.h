@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "trace/model.h"
+#include "trace/writer.h"
 
 typedef struct cli_trace_options {
     uint64_t memory_bytes;
@@ -15,22 +16,23 @@ typedef struct cli_trace_options {
 #define CLI_TRACE_ROWS(T, f) CLI_TRACE_ROWS_WITH(T, f, 'q')
 
 /* The same for commands that need -q for something else: `quiet_letter` is that of --quiet, 0: none. */
-#define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                       \
-    CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,         \
-            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph", .group = "Reading", \
-            .help = "format of the files (default: by their content)"),                                               \
-        CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",         \
-                .help =                                                                                               \
-                    "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"), \
-        CLI_ROW(T, f.temp_dir, const char *, CLI_TEXT, .name = "temp-dir", .value = "DIR",                            \
-                .complete = CLI_DIRECTORIES, .group = "Reading",                                                      \
-                .help = "where that file lies (default $TMPDIR or /var/tmp)"),                                        \
-        CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                          \
-                .complete = CLI_DIRECTORIES, .group = "Reading",                                                      \
-                .help = "where the columns of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),   \
-        CLI_ROW(T, f.no_cache, bool, CLI_FLAG, .name = "no-cache", .group = "Reading",                                \
-                .help = "neither use nor keep columns of files that were read before"),                               \
-        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = (quiet_letter), .group = "Reading",            \
+#define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                        \
+    CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,          \
+            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph", .group = "Reading",  \
+            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script or flamegraph (default: by " \
+                    "the content)"),                                                                                   \
+        CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",          \
+                .help =                                                                                                \
+                    "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"),  \
+        CLI_ROW(T, f.temp_dir, const char *, CLI_TEXT, .name = "temp-dir", .value = "DIR",                             \
+                .complete = CLI_DIRECTORIES, .group = "Reading",                                                       \
+                .help = "where that file lies (default $TMPDIR or /var/tmp)"),                                         \
+        CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                           \
+                .complete = CLI_DIRECTORIES, .group = "Reading",                                                       \
+                .help = "where the columns of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),    \
+        CLI_ROW(T, f.no_cache, bool, CLI_FLAG, .name = "no-cache", .group = "Reading",                                 \
+                .help = "neither use nor keep columns of files that were read before"),                                \
+        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = (quiet_letter), .group = "Reading",             \
                 .help = "no progress and no list of what was skipped or changed")
 
 /*
@@ -40,16 +42,28 @@ typedef struct cli_trace_options {
 int cli_trace_open(const cli_command *command, const cli_trace_options *options, char *const *paths, size_t count,
                    stk__trace **out);
 
+/* That there is none, in the words of all commands. Returns CLI_USAGE. */
+int cli_no_trace(const cli_command *command);
+
+/* Says on standard error what was written, what was left out for the format's sake, and what was changed. */
+void cli_say_written(const char *output, const stk__trace_writer *writer, const stk__write_report *report);
+
 /* ---- tables ---- */
 
 typedef enum cli_format { CLI_TABLE, CLI_CSV, CLI_JSON } cli_format;
 
-#define CLI_FORMAT_ROW(T, f)                                                                          \
-    CLI_ROW(T, f, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS, \
-            .words = "table csv json", .group = "Output", .help = "table, csv or json (default table)")
+typedef struct cli_format_options {
+    const char *name;
+    bool json;
+} cli_format_options;
 
-/* NULL is a table. False after saying what is wrong. */
-bool cli_format_of(const cli_command *command, const char *text, cli_format *out);
+#define CLI_FORMAT_ROWS(T, f)                                                                              \
+    CLI_ROW(T, f.name, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS, \
+            .words = "table csv json", .group = "Output", .help = "table, csv or json (default table)"),   \
+        CLI_ROW(T, f.json, bool, CLI_FLAG, .name = "json", .group = "Output", .help = "the same as --format json")
+
+/* False after saying what is wrong. */
+bool cli_format_of(const cli_command *command, const cli_format_options *options, cli_format *out);
 
 /*
  * Cells one after the other; the row is full when all columns have one. JSON is an array of objects, CSV has a heading (RFC 4180). As a table,

@@ -1,10 +1,10 @@
 /* The verdict: steps, where their time goes, XProf's thresholds, and then the reasons. */
 #include "analyze/diagnose.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/diagnose_impl.h"
+#include "analyze/stats.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -32,12 +32,6 @@ void stk__text_duration(stk__text *t, double ns)
 
 /* ---- figures of all steps ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static stk_status measure_steps(stk__diagnosis *d, stk_error *err)
 {
     const size_t count = d->steps.count;
@@ -46,8 +40,8 @@ static stk_status measure_steps(stk__diagnosis *d, stk_error *err)
         return stk__nomem(count * sizeof *durs, err);
     for (size_t i = 0; i < count; i++)
         durs[i] = d->steps.rows[i].dur;
-    qsort(durs, count, sizeof *durs, by_value);
-    d->median_ns = durs[(count - 1) / 2];
+    stk__sort_int64(durs, count);
+    d->median_ns = (int64_t)stk__median_of(durs, count).value;
     d->p95_ns = durs[(count * 95 + 99) / 100 - 1];
     stk__free(durs);
     return STK_OK;

@@ -108,12 +108,20 @@ static bool tell_between(stk__diagnosis *d)
     const double all = d->between_ns + d->step_ns;
     const double percent = stk__percent_of(d->between_ns, all);
     sentence s;
+    bool with_waits = true; /* steps that start where their batch is asked for leave no fetch outside */
     if (percent <= STK__BETWEEN_PERCENT)
         return true;
-    stk__text_printf(sentence_start(&s),
-                     "%.1f %% of the time lies between the steps' markers and is not counted; %.1f %% of it waits for "
-                     "data. If data is fetched there, move the fetch inside the marker",
-                     percent, stk__percent_of(d->between_wait_ns, d->between_ns));
+    for (size_t r = 0; r < d->rank_count; r++)
+        with_waits = with_waits && d->ranks[r].kind == STK__STEP_RECORDER;
+    stk__text *t = sentence_start(&s);
+    stk__text_printf(t, "%.1f %% of the time lies between the steps%s and is not counted", percent,
+                     with_waits ? "" : "' markers");
+    if (with_waits)
+        stk__text_puts(t, "; waits for batches are counted, wherever they lie");
+    else
+        stk__text_printf(t,
+                         "; %.1f %% of it waits for data. If data is fetched there, move the fetch inside the marker",
+                         stk__percent_of(d->between_wait_ns, d->between_ns));
     return add_evidence(d, &s);
 }
 
@@ -202,7 +210,8 @@ static bool tell_stage(stk__diagnosis *d)
     stk__text_puts(t, ", p95 ");
     stk__text_duration(t, (double)stage->rows[0].p95);
     if (stage->workers)
-        stk__text_printf(t, "; %zu workers, busy %.0f %% of the time", stage->workers, 100 * stage->utilisation);
+        stk__text_printf(t, "; %zu worker%s, busy %.0f %% of the time", stage->workers, stage->workers == 1 ? "" : "s",
+                         100 * stage->utilisation);
     return add_evidence(d, &s);
 }
 
@@ -246,7 +255,8 @@ static const remedy tf_data_remedies[] = {
 static const remedy op_remedies[] = {
     {"tfrecord", "reading takes the time: faster or local storage, uncompressed files, or several with interleave"},
     {"hdf5",
-     "reading takes the time: lighter compression or chunks that match the batches (stoker convert-hdf5), cache"},
+     "reading takes the time: write the data anew with lighter compression or as records (a pipeline that ends with "
+     "write_hdf5 or write_tfrecord), or put cache behind hdf5"},
     {"image_folder", "reading takes the time: pack small files into records or a tar, or faster storage"},
     {"webdataset", "reading takes the time: more shards with interleave, or faster storage"},
     {"decode_image",
@@ -305,9 +315,9 @@ static bool advise_ops(stk__diagnosis *d)
         return false;
     if (stage->utilisation >= SATURATED)
         return add_advice(d,
-                          "the %zu workers are busy %.0f %% of the time: more threads (--threads) help if there are "
+                          "the %zu worker%s busy %.0f %% of the time: more threads (--threads) help if there are "
                           "cores",
-                          stage->workers, 100 * stage->utilisation);
+                          stage->workers, stage->workers == 1 ? " is" : "s are", 100 * stage->utilisation);
     return stage->room_share > 0.5 ||
            add_advice(d,
                       "the workers are busy only %.0f %% of the time: they wait for storage or for a stream; several "
@@ -380,15 +390,17 @@ static void put_speed(const stk__diagnosis *d, stk__text *t)
         stk__text_printf(t, "%g times as fast", d->options.speedup);
 }
 
+/* Of the worst rank, whose stage it is: the others wait for it. */
 static bool add_what_if(stk__diagnosis *d, const char *what, double gain, const char *assumption)
 {
     stk__what_if *w = &d->what_ifs[d->what_if_count];
-    gain = STK_MAX(0.0, STK_MIN(gain, d->input_percent));
+    const double input_percent = d->ranks[d->worst].input_percent;
+    gain = STK_MAX(0.0, STK_MIN(gain, input_percent));
     *w = (stk__what_if){
         .what = stk__strdup(what),
         .assumption = stk__strdup(assumption),
         .step_percent = -gain,
-        .input_percent = gain < 100 ? stk__percent_of(d->input_percent - gain, 100 - gain) : 0,
+        .input_percent = gain < 100 ? stk__percent_of(input_percent - gain, 100 - gain) : 0,
     };
     d->what_if_count++;
     return w->what && w->assumption;
@@ -425,11 +437,12 @@ static bool stage_what_if(stk__diagnosis *d, const stk__stage_row *row, double w
 
 static bool what_if(stk__diagnosis *d)
 {
+    const stk__rank *rank = &d->ranks[d->worst];
     const double wait_percent =
-        stk__percent_of(d->type_ns[STK__HOST_WAIT_INPUT] + d->type_ns[STK__DEVICE_WAIT_HOST], d->step_ns);
+        stk__percent_of(rank->type_ns[STK__HOST_WAIT_INPUT] + rank->type_ns[STK__DEVICE_WAIT_HOST], rank->step_ns);
     sentence s;
     bool ok = true;
-    if (d->input_percent < 0.5)
+    if (rank->input_percent < 0.5)
         return true;
     if (!d->stage.count || d->stage.rows[0].is_wait) {
         stk__text_puts(sentence_start(&s), "all of the input ");
@@ -439,7 +452,7 @@ static bool what_if(stk__diagnosis *d)
     for (size_t i = 0; ok && i < d->stage.count && i < STK__WHAT_IFS; i++)
         if (d->stage.rows[i].share >= 0.05 && !d->stage.rows[i].is_wait)
             ok = stage_what_if(d, &d->stage.rows[i], wait_percent);
-    return ok && add_what_if(d, "no wait for data at all", d->input_percent, "everything else takes as long as now");
+    return ok && add_what_if(d, "no wait for data at all", rank->input_percent, "everything else takes as long as now");
 }
 
 /* ---- no verdict ---- */

@@ -135,12 +135,32 @@ static void put_breakdown(const stk__diagnosis *d, stk__text *t)
     }
 }
 
+/* "rank 3"; where the file does not say which, the file itself. */
+static void put_rank(const stk__diagnosis *d, stk__text *t, size_t i)
+{
+    const stk__rank *r = &d->ranks[i];
+    const bool known = r->file < d->trace->file_count;
+    if (known && d->trace->files[r->file].rank >= 0) {
+        stk__text_printf(t, "rank %lld", (long long)d->trace->files[r->file].rank);
+        return;
+    }
+    if (known)
+        put_name(d, t, d->trace->files[r->file].path, false);
+    if (r->process < d->trace->process_count)
+        stk__text_printf(t, "%sprocess %lld", known ? ", " : "", (long long)d->trace->processes[r->process].pid);
+}
+
 static void put_slowest(const stk__diagnosis *d, stk__text *t)
 {
     stk__text_puts(t, "\nSlowest steps\n");
     for (size_t i = 0; i < d->slowest_count; i++) {
         const stk__step_figures *f = &d->slowest[i];
-        stk__text_printf(t, "  step %lld: ", (long long)f->number);
+        stk__text_printf(t, "  step %lld", (long long)f->number);
+        if (d->rank_count > 1) {
+            stk__text_puts(t, " of ");
+            put_rank(d, t, f->rank);
+        }
+        stk__text_puts(t, ": ");
         stk__text_duration(t, (double)f->dur);
         stk__text_printf(t, ", %.1f %% input\n", stk__percent_of(f->input_ns, (double)f->dur));
     }
@@ -196,7 +216,13 @@ static void put_what_ifs(const stk__diagnosis *d, stk__text *t)
 {
     if (!d->what_if_count)
         return;
-    stk__text_puts(t, "\nWhat if\n");
+    stk__text_puts(t, "\nWhat if");
+    if (d->rank_count > 1) {
+        stk__text_puts(t, ", for ");
+        put_rank(d, t, d->worst);
+        stk__text_puts(t, ", which waits the most");
+    }
+    stk__text_putc(t, '\n');
     for (size_t i = 0; i < d->what_if_count; i++) {
         const stk__what_if *w = &d->what_ifs[i];
         stk__text_printf(t, "  - %s: step %.*f %%, input %.1f %% (assuming that %s)\n", w->what,
@@ -241,6 +267,12 @@ static void json_int(stk__text *t, const char *name, int64_t x)
 {
     key(t, name);
     stk__text_printf(t, "%lld", (long long)x);
+}
+
+/* A sum of times. */
+static int64_t whole_ns(double ns)
+{
+    return (int64_t)STK_MAX(-9e18, STK_MIN(9e18, ns < 0 ? ns - 0.5 : ns + 0.5));
 }
 
 static void json_string(const stk__diagnosis *d, stk__text *t, const char *name, stk__string s)
@@ -323,7 +355,7 @@ static void json_breakdown(const stk__diagnosis *d, stk__text *t)
     for (size_t i = 0; i < STK_COUNT(parts); i++) {
         json_open(t, parts[i].key, '{');
         json_double(t, "percent", stk__percent_of(part_ns(d, &parts[i]), d->step_ns));
-        json_double(t, "ns", part_ns(d, &parts[i]));
+        json_int(t, "ns", whole_ns(part_ns(d, &parts[i])));
         stk__text_putc(t, '}');
     }
     stk__text_putc(t, '}');
@@ -353,7 +385,7 @@ static void json_stage_row(const stk__diagnosis *d, stk__text *t, const stk__sta
     stk__text_json(t, label, size);
     json_string(d, t, "path", row->name);
     json_double(t, "share", row->share);
-    json_double(t, "self_ns", row->ns);
+    json_int(t, "self_ns", whole_ns(row->ns));
     json_int(t, "calls", (int64_t)row->calls);
 }
 

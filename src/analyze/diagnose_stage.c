@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/diagnose_impl.h"
+#include "analyze/stats.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -19,6 +20,7 @@ typedef struct finder {
     int64_t start, end; /* of the rank's steps */
     double *sums;       /* per string */
     uint32_t *calls;    /* per string */
+    bool failed;        /* out of memory */
 } finder;
 
 const char *stk__stage_label(const stk__diagnosis *d, stk__string name, size_t *out_size)
@@ -111,13 +113,126 @@ static void sum_worker(finder *f, uint32_t track, stk__stage *stage, double *wai
     stage->workers += !k->lane;
 }
 
+static bool is_worker(const finder *f, size_t track, uint32_t owner)
+{
+    return f->c->roles[track] == STK__ROLE_WORKER && f->owners[track] == owner &&
+           f->d->trace->tracks[track].slice_count;
+}
+
+/* What the recorder added up of some workers, beside what their slices show. */
+typedef struct tally {
+    uint8_t *rows, *files; /* by name of the row and by file: whether a worker is there */
+    double *missing;       /* per string: time in the totals that no slice shows */
+    uint32_t *calls;       /* per string: in the totals */
+} tally;
+
+static bool tally_init(tally *y, const stk__trace *t)
+{
+    y->rows = stk__calloc((size_t)t->string_count + 1, 1);
+    y->files = stk__calloc(t->file_count + 1, 1);
+    y->missing = stk__calloc((size_t)t->string_count + 1, sizeof *y->missing);
+    y->calls = stk__calloc((size_t)t->string_count + 1, sizeof *y->calls);
+    return y->rows && y->files && y->missing && y->calls;
+}
+
+static void tally_clear(tally *y)
+{
+    stk__free(y->rows);
+    stk__free(y->files);
+    stk__free(y->missing);
+    stk__free(y->calls);
+}
+
+static void tally_track(tally *y, const finder *f, size_t track)
+{
+    const stk__trace *t = f->d->trace;
+    const stk__trace_track *k = &t->tracks[track];
+    y->rows[k->thread < t->thread_count ? t->threads[k->thread].name : k->name] = 1;
+    y->files[k->file < t->file_count ? k->file : t->file_count] = 1;
+    for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
+        stk__trim_at(t, i);
+        if (!stk__slice_is_instant(t, i) && !stk__is_wait(f->c, i))
+            y->missing[t->slices.name[i]] -= (double)t->slices.dur[i];
+    }
+}
+
+static bool tally_totals(tally *y, const stk__trace *t)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->total_count; i++) {
+        const stk__trace_total *total = &t->totals[i];
+        if (!y->files[total->file] || !y->rows[total->track] ||
+            strncmp(stk__trace_str(t, total->name), "wait", strlen("wait")) == 0)
+            continue;
+        y->missing[total->name] += (double)total->total_ns;
+        y->calls[total->name] =
+            (uint32_t)STK_MIN((uint64_t)y->calls[total->name] + STK_MIN(total->count, UINT32_MAX), UINT32_MAX);
+        any = true;
+    }
+    return any;
+}
+
+/*
+ * Our recorder's totals are exact and of the whole run, as is what the run itself says at its end: they have what came
+ * before the first step, spans that were lost, and spans that are too short to be shown. What the slices do not show
+ * of ops lay inside units, so that a unit's own time is less by it.
+ */
+static void sum_totals(finder *f, const tally *y)
+{
+    const stk__trace *t = f->d->trace;
+    stk__string unit = 0;
+    double inside = 0;
+    for (uint32_t s = 0; s < t->string_count; s++) {
+        if (!y->calls[s])
+            continue;
+        f->calls[s] = STK_MAX(f->calls[s], y->calls[s]);
+        f->sums[s] += STK_MAX(0.0, y->missing[s]);
+        if (strcmp(stk__trace_str(t, s), "unit") == 0)
+            unit = s;
+        else
+            inside += STK_MAX(0.0, y->missing[s]);
+    }
+    f->sums[unit] -= inside;
+}
+
+/* Puts exact sums in place of those within the steps, where the trace has them. */
+static void make_exact(finder *f, uint32_t owner)
+{
+    const stk__trace *t = f->d->trace;
+    tally y = {0};
+    if (!t->total_count)
+        return;
+    f->failed = !tally_init(&y, t);
+    for (size_t k = 0; !f->failed && k < t->track_count; k++)
+        if (is_worker(f, k, owner))
+            tally_track(&y, f, k);
+    if (!f->failed && tally_totals(&y, t)) {
+        finder whole = *f;
+        stk__stage unused = {0};
+        double room = 0;
+        whole.start = t->start_ns;
+        whole.end = t->end_ns;
+        memset(f->sums, 0, t->string_count * sizeof *f->sums);
+        memset(f->calls, 0, t->string_count * sizeof *f->calls);
+        for (size_t k = 0; k < t->track_count; k++)
+            if (is_worker(f, k, owner))
+                sum_worker(&whole, (uint32_t)k, &unused, &room);
+        sum_totals(f, &y);
+    }
+    tally_clear(&y);
+}
+
 static bool find_ops(finder *f, stk__stage *stage, uint32_t owner)
 {
     const stk__trace *t = f->d->trace;
-    double room = 0;
+    double room = 0, busy = 0;
     for (size_t k = 0; k < t->track_count; k++)
-        if (f->c->roles[k] == STK__ROLE_WORKER && f->owners[k] == owner && t->tracks[k].slice_count)
+        if (is_worker(f, k, owner))
             sum_worker(f, (uint32_t)k, stage, &room);
+    for (uint32_t s = 0; s < t->string_count; s++)
+        busy += STK_MAX(0.0, f->sums[s]);
+    if (busy > 0)
+        make_exact(f, owner);
     rows_take(f, stage);
     if (!stage->count) {
         stage->workers = 0;
@@ -125,7 +240,7 @@ static bool find_ops(finder *f, stk__stage *stage, uint32_t owner)
     }
     const double time = (double)stk__time_between(f->start, f->end) * (double)STK_MAX(stage->workers, 1u);
     stage->kind = STK__STAGE_OPS;
-    stage->utilisation = time > 0 ? STK_MIN(1.0, stage->total_ns / time) : 0;
+    stage->utilisation = time > 0 ? STK_MIN(1.0, busy / time) : 0;
     stage->room_share = time > 0 ? STK_MIN(1.0, room / time) : 0;
     return true;
 }
@@ -452,7 +567,7 @@ static bool measure_calls(finder *f, stk__stage *stage)
     }
     if (count) {
         qsort(durs, count, sizeof *durs, by_value);
-        stage->rows[0].p50 = quantile(durs, count, 0.5);
+        stage->rows[0].p50 = (int64_t)stk__median_of(durs, count).value;
         stage->rows[0].p95 = quantile(durs, count, 0.95);
         stage->rows[0].max = durs[count - 1];
     }
@@ -471,11 +586,12 @@ stk_status stk__stage_find(stk__diagnosis *d, const stk__classifier *c, const ui
     f.sums = stk__calloc(strings, sizeof *f.sums);
     f.calls = stk__calloc(strings, sizeof *f.calls);
     bool ok = f.sums && f.calls;
-    if (ok && !find_ops(&f, stage, f.rank) && !find_ops(&f, stage, STK__NONE)) {
+    if (ok && !find_ops(&f, stage, f.rank) && !f.failed && !find_ops(&f, stage, STK__NONE) && !f.failed) {
         ok = find_iterators(&f, stage);
         if (ok && stage->kind == STK__STAGE_NONE && !find_helpers(&f, stage))
             find_inside(&f, stage);
     }
+    ok = ok && !f.failed;
     if (ok && stage->count)
         ok = measure_calls(&f, stage);
     stk__free(f.sums);

@@ -454,10 +454,19 @@ void stk__diff_text(const stk__diff *d, stk__diff_section section, size_t limit,
 
 /* ---- JSON ---- */
 
+/* Whole numbers are written as such, not as 1.5e+08. */
+static void number(stk__text *out, double x)
+{
+    if (isfinite(x) && x == trunc(x) && fabs(x) < 9e15)
+        stk__text_printf(out, "%.0f", x + 0.0);
+    else
+        stk__text_json_double(out, x);
+}
+
 static void json_number(stk__text *out, const char *key, double x)
 {
     stk__text_printf(out, ",\"%s\":", key);
-    stk__text_json_double(out, x);
+    number(out, x);
 }
 
 static void json_text(stk__text *out, const char *key, const char *value)
@@ -634,7 +643,7 @@ static void csv_number(stk__text *out, double x)
 {
     stk__text_putc(out, ',');
     if (!isnan(x))
-        stk__text_json_double(out, x);
+        number(out, x);
 }
 
 static void csv_head(stk__text *out, const char *section, const char *name, const char *verdict, const char *unit)

@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-enum { BLOCK_BYTES = 1 << 20, PROGRESS_ROWS = 1 << 14, TRIM_ROWS = 1 << 20, NAME_BYTES = 64 };
+enum { BLOCK_BYTES = 1 << 20, PROGRESS_ROWS = 1 << 14, TRIM_ROWS = 1 << 16, NAME_BYTES = 64 };
 
 const stk__export_target *const stk__export_targets[] = {
     &stk__export_bigquery, &stk__export_clickhouse, &stk__export_spark, &stk__export_sqlite, &stk__export_csv, NULL,

@@ -246,6 +246,17 @@ void stk__text_bytes(stk__text *t, uint64_t bytes)
     stk__text_printf(t, u && x < 100 ? "%.1f %s" : "%.0f %s", x, units[u]);
 }
 
+/* Marks that turn the direction of text around, and separators of lines: what follows could be read as something else. */
+static bool turns_text(const unsigned char *p, size_t utf8)
+{
+    if (utf8 == 2)
+        return p[0] == 0xd8 && p[1] == 0x9c; /* U+061C */
+    if (utf8 != 3 || p[0] != 0xe2)
+        return false;
+    return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) /* U+200E, F, U+2028 to E */
+                        : p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;                  /* U+2066 to 9 */
+}
+
 size_t stk__escape_terminal(const char *in, char *out, size_t size)
 {
     size_t n = 0;
@@ -257,7 +268,7 @@ size_t stk__escape_terminal(const char *in, char *out, size_t size)
         int length;
         /* C1 controls (U+0080..U+009F) can steer a terminal as well as the C0 ones. */
         const bool c1 = utf8 == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-        if (utf8 == 0 || c1 || *p < 0x20 || *p == 0x7f) {
+        if (utf8 == 0 || c1 || *p < 0x20 || *p == 0x7f || turns_text(p, utf8)) {
             length = snprintf(piece, sizeof piece, "\\x%02x", *p);
         } else {
             memcpy(piece, p, utf8);

@@ -40,7 +40,7 @@ void stk__text_bytes(stk__text *t, uint64_t bytes);
 /* Length of the valid UTF-8 sequence at s, or 0. Rejects overlong forms, surrogates and values past U+10FFFF. */
 size_t stk__utf8_length(const unsigned char *s, size_t left);
 
-/* Copies with control bytes as \xNN; cut at size. Returns the length that was needed. */
+/* Copies with control bytes, and marks that turn text around, as \xNN; cut at size. Returns the length that was needed. */
 size_t stk__escape_terminal(const char *in, char *out, size_t size);
 
 /* "256M", "1.5GiB", "4096" -> bytes. K, M, G, T are powers of 1024. Returns false on anything else. */

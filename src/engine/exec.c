@@ -233,10 +233,12 @@ static void finish_slab(stk_pipeline *p, stk__worker *w, stk__slab *slab, stk__p
     stk_error error;
     stk_error_clear(&error);
     stk_status status = STK_OK;
+    const int64_t start = stk__now_ns();
     for (stk__part *part = parts; part && status == STK_OK; part = part->next)
         status = stk__slab_append(p, slab, part, 0, part->rows, &error);
     if (status == STK_OK)
         status = stk__slab_finish(p, slab, &error);
+    atomic_fetch_add_explicit(&w->busy_ns[stk__slot_batch(p)], stk__now_ns() - start, memory_order_relaxed);
     if (status == STK_OK)
         status = stk__worker_rows(w, &slab->batch, &error);
     if (status != STK_OK && slab->error_row < 0) {

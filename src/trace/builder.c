@@ -10,7 +10,8 @@
 
 #define ROWS_MAX (UINT32_MAX - 1)
 
-enum { TRIM_ROWS = 1 << 20 };
+/* Bytes of a row in all its columns, about. */
+enum { TRIM_BYTES = 16 << 20, SLICE_BYTES = 33, COUNTER_BYTES = 20, POINT_BYTES = 21, SAMPLE_BYTES = 28 };
 
 static uint64_t word(uint32_t high, uint32_t low)
 {
@@ -71,9 +72,11 @@ static bool room(stk__builder *b, int first_column, int columns, size_t rows)
     return true;
 }
 
-static void count_row(stk__builder *b)
+/* Behind each event: columns past the cap go back to their file once enough bytes came. */
+static void count_row(stk__builder *b, size_t bytes)
 {
-    if (STK_UNLIKELY(++b->since_trim >= TRIM_ROWS)) {
+    b->since_trim += bytes;
+    if (STK_UNLIKELY(b->since_trim >= TRIM_BYTES)) {
         b->since_trim = 0;
         stk__store_trim(b->trace->store);
     }
@@ -195,6 +198,7 @@ static stk__string add_string(stk__builder *b, const char *text, size_t size)
     memcpy(t->string_bytes + at, text, size);
     t->string_bytes[at + size] = '\0';
     t->string_offset[t->string_count + 1] = at + size + 1;
+    b->since_trim += size + sizeof *t->string_offset;
     return t->string_count++;
 }
 
@@ -569,6 +573,7 @@ static bool put_arg(stk__builder *b, stk__string key, unsigned type, stk__arg_va
     a->key[*place] = key;
     a->type[*place] = (uint8_t)type;
     a->value[*place] = value;
+    b->since_trim += sizeof *a->key + sizeof *a->type + sizeof *a->value;
     return there;
 }
 
@@ -704,7 +709,7 @@ static void add_slice(stk__builder *b, uint32_t track, int64_t ts, int64_t dur, 
     s->args[row] = take_args(b);
     s->flags[row] = (uint8_t)flags;
     s->count = row + 1;
-    count_row(b);
+    count_row(b, SLICE_BYTES);
 }
 
 void stk__builder_slice(stk__builder *b, uint32_t track, int64_t ts, int64_t dur, stk__string name,
@@ -770,7 +775,7 @@ void stk__builder_counter(stk__builder *b, uint32_t track, int64_t ts, double va
     c->track[row] = track;
     c->value[row] = value;
     c->count = row + 1;
-    count_row(b);
+    count_row(b, COUNTER_BYTES);
 }
 
 void stk__builder_flow(stk__builder *b, uint32_t track, int64_t ts, unsigned phase, stk__string name,
@@ -795,7 +800,7 @@ void stk__builder_flow(stk__builder *b, uint32_t track, int64_t ts, unsigned pha
     p->phase[row] = (uint8_t)phase;
     p->slice[row] = STK__NONE;
     p->count = row + 1;
-    count_row(b);
+    count_row(b, POINT_BYTES);
 }
 
 /* ---- stacks and profiles ---- */
@@ -837,7 +842,7 @@ void stk__builder_sample(stk__builder *b, uint32_t track, int64_t ts, uint32_t c
     s->weight[row] = weight;
     s->event[row] = event;
     s->count = row + 1;
-    count_row(b);
+    count_row(b, SAMPLE_BYTES);
 }
 
 uint32_t stk__builder_function(stk__builder *b, const stk__trace_function *function)

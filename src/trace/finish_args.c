@@ -4,8 +4,10 @@
 
 #include "base/banned.h"
 
+enum { TRIM_ROWS = 1 << 20 };
+
 /* Moves the sets that have a mark to the front; the mark of a set becomes its new first row. */
-static void close_up(stk__args *a, uint32_t *place)
+static void close_up(stk__store *store, stk__args *a, uint32_t *place)
 {
     uint32_t to = 1;
     for (uint32_t row = 1; row < a->count;) {
@@ -15,6 +17,8 @@ static void close_up(stk__args *a, uint32_t *place)
         bool last = false;
         for (; row < a->count && !last; row++) {
             last = a->type[row] & STK__ARG_LAST;
+            if (row % TRIM_ROWS == 0)
+                stk__store_trim(store);
             if (!kept)
                 continue;
             a->key[to] = a->key[row];
@@ -42,7 +46,7 @@ void stk__finish_args(stk__builder *b)
     for (size_t i = 0; i < s->count; i++)
         place[s->args[i]] = 1;
     place[0] = 0;
-    close_up(a, place);
+    close_up(b->trace->store, a, place);
     for (size_t i = 0; i < s->count; i++)
         s->args[i] = place[s->args[i]];
     b->first_arg = (uint32_t)a->count;

@@ -255,7 +255,7 @@ static const uint8_t *take_nested(stk__chrome *r, const uint8_t *p, const uint8_
             if (!nest_open(&n))
                 return NULL;
             if ((*n.p != ']' && *n.p != '}') || n.out[-1] == ':')
-                continue; /* a closer right behind a key is no value: what is left out there is noted by the other parser */
+                continue; /* a closer right behind a key is no value: the other parser notes that */
         } else {
             /* numbers are copied byte by byte: leave room for long ones to the tolerant parser */
             if (n.limit - n.out < 512 || !copy_scalar(&n))

@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-enum { FACT_DEPTH = 4, FACT_TEXT_MAX = 4096, FACT_ITEMS_MAX = 64 };
+enum { FACT_DEPTH = 8, FACT_TEXT_MAX = 4096, FACT_ITEMS_MAX = 64 };
 
 /* ---- metadata events ---- */
 

@@ -117,7 +117,7 @@ static void write_raw(stk__sink *s, const void *data, size_t size)
 
 static void write_gzip(stk__sink *s, const void *data, size_t size, bool last)
 {
-    const uint8_t *from = data;
+    const uint8_t *from = size ? data : (const uint8_t *)"";
     do {
         const size_t piece = STK_MIN(size, (size_t)1 << 30); /* zlib counts in unsigned */
         const int flush = last && piece == size ? Z_FINISH : Z_NO_FLUSH;

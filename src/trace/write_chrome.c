@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 16 };
 
 typedef struct chrome {
     const stk__trace *t;

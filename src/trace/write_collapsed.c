@@ -599,7 +599,7 @@ static bool write_lines(const folder *f, const fold_order *o, stk__sink *sink)
 static void count_lost(const stk__trace *t, stk__write_report *report)
 {
     report->lost_counters += t->counters.count;
-    report->lost_flows += t->flows.count;
+    report->lost_flows += t->points.count;
     report->lost_args += t->args.count ? t->args.count - 1 : 0;
     if (t->slices.count)
         report->lost_samples += t->samples.count;

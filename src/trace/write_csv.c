@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 16 };
 
 /* A CSV file has one set of columns, so it holds one table. */
 static const stk__flat_table *table_of(const stk__trace *t)

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20, TRIM_ROWS = 1 << 16 };
 
 static void write_table(const stk__trace *t, const stk__flat *rows, const stk__flat_table *table, stk__text *out,
                         stk__sink *sink)

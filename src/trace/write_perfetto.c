@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-enum { SEQUENCE = 1, FLUSH_BYTES = 1 << 18, TRIM_ROWS = 1 << 20, STACK_MAX = 1024 };
+enum { SEQUENCE = 1, FLUSH_BYTES = 1 << 18, TRIM_ROWS = 1 << 16, STACK_MAX = 1024 };
 
 /*
  * Ids of tracks: rows of three tables, kept apart by their high bits; the process's own is also that of its
@@ -38,6 +38,7 @@ typedef struct pf_writer {
     size_t endless;   /* of the open slices, the outermost ones that get no end */
     uint32_t *frames; /* of one callstack */
     size_t frame_capacity;
+    size_t since_trim;
     bool nomem;
 } pf_writer;
 
@@ -503,7 +504,7 @@ static void write_slices(pf_writer *w, uint32_t track)
         write_begin(w, row, uuid);
         if (!(s->flags[row] & STK__SLICE_INSTANT) && !push_slice(w, row))
             return;
-        if ((i & (TRIM_ROWS - 1)) == TRIM_ROWS - 1)
+        if (++w->since_trim % TRIM_ROWS == 0) /* of all tracks: most are short */
             stk__trace_trim(w->t);
     }
     while (w->stack_count)

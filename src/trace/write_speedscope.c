@@ -414,7 +414,7 @@ static void write_profiles(scope_writer *w)
 static void count_lost(const stk__trace *t, stk__write_report *report)
 {
     report->lost_counters += t->counters.count;
-    report->lost_flows += t->flows.count;
+    report->lost_flows += t->points.count;
     report->lost_args += t->args.count ? t->args.count - 1 : 0;
 }
 

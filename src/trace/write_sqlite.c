@@ -504,7 +504,8 @@ static stk_status sqlite_write_path(const stk__trace *t, const char *path, stk__
     }
     report->slices = t->slices.count;
     report->counters = t->counters.count;
-    report->flows = t->flows.count;
+    for (size_t i = 0; i < t->points.count; i++) /* arrows stand for the points that they join */
+        *(t->points.slice[i] == STK__NONE ? &report->lost_flows : &report->flows) += 1;
     report->samples = t->samples.count;
     report->functions = t->function_count;
     return stk__new_file_commit(&file, err);

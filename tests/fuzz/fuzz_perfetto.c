@@ -48,8 +48,7 @@ static bool has_late_totals(const stk__trace *t)
 
 static bool same_counts(const stk__trace *a, const stk__trace *b)
 {
-    const bool slices =
-        has_late_totals(a) ? b->slices.count <= a->slices.count : b->slices.count == a->slices.count;
+    const bool slices = has_late_totals(a) ? b->slices.count <= a->slices.count : b->slices.count == a->slices.count;
     return slices && b->counters.count == a->counters.count && b->samples.count == a->samples.count;
 }
 

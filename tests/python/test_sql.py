@@ -215,10 +215,12 @@ class Terminal:
             pass  # it has ended, which the next read tells
 
     def close(self):
-        """Ends with Ctrl-D; returns the exit status. One that comes while the terminal changes its mode is lost."""
+        """Ends with Ctrl-D; returns the exit status. One that comes while the terminal changes its mode is taken for
+        text, and on a line with text Ctrl-D does not end: Ctrl-U empties it."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
-            self.send("\x04")
+            self.send("\x15\x04")
+            time.sleep(0.05)
             ready, _, _ = select.select([self.fd], [], [], 0.3)
             try:
                 if ready and not os.read(self.fd, 65536):

@@ -344,6 +344,119 @@ static void workers_that_are_always_busy_set_the_pace(void **state)
 
 /* ---- gaps ---- */
 
+/* What the recorder lost, kept too short to show, or did before the first step is in its totals. */
+static void totals_of_the_recorder_count_in_place_of_slices(void **state)
+{
+    stk__builder *b = new_builder();
+    recorder_trace(b, 3 * MS);
+    const stk__string row = stk__builder_str(b, "worker 0"), op = stk__builder_str(b, "decode_image");
+    stk__builder_total(b, row, stk__builder_str(b, "parse"), 500, 30 * MS, 0); /* all of them brief */
+    stk__builder_total(b, row, op, 40, 90 * MS, 3);
+    stk__builder_total(b, row, stk__builder_str(b, "wait: batches ahead are full"), 9, 1000 * MS, 0);
+    stk__builder_total(b, stk__builder_str(b, "consumer"), op, 1, 1000 * MS, 0);
+    stk__trace *t = finish(b);
+    stk__diagnosis *d = diagnose(t);
+    assert_string_equal(stk__trace_str(t, d->stage.rows[0].name), "decode_image");
+    assert_true(near(d->stage.rows[0].ns, 80.0 * MS)); /* without the wait inside */
+    assert_int_equal(d->stage.rows[0].calls, 40);
+    bool found = false;
+    for (size_t i = 1; i < d->stage.count; i++) {
+        if (strcmp(stk__trace_str(t, d->stage.rows[i].name), "parse") == 0) {
+            found = true;
+            assert_true(near(d->stage.rows[i].ns, 30.0 * MS));
+            assert_int_equal(d->stage.rows[i].calls, 500);
+        }
+    }
+    assert_true(found);
+    assert_true(d->stage.utilisation <= 1);
+    end(t, d);
+}
+
+static void one_worker_is_told_as_one_and_the_fetch_stays_where_it_is(void **state)
+{
+    stk__builder *b = new_builder();
+    const uint32_t main = track(b, 1, "stoker", 1, "consumer"), marks = track(b, 1, "stoker", 9, "steps"),
+                   worker = track(b, 1, "stoker", 2, "worker 0");
+    for (int64_t i = 0; i < STEPS; i++) {
+        add(b, main, (10 * i + 2) * MS, 3 * MS, "wait for batch", "wait");
+        add(b, marks, (10 * i + 5) * MS, 5 * MS, "step", "step");
+        add(b, worker, 10 * i * MS, 9 * MS, "parse", "op");
+    }
+    stk__trace *t = finish(b);
+    stk__diagnosis *d = diagnose(t);
+    stk__text text = STK__TEXT_INIT;
+    stk__diagnosis_text(d, &text);
+    assert_true(d->input_percent > 30); /* 3 of 8 ms, but for the first step, whose wait is not known to be its own */
+    assert_non_null(strstr(text.data, "lies between the steps and is not counted; waits for batches are counted"));
+    assert_non_null(strstr(text.data, "; 1 worker, busy"));
+    assert_null(strstr(text.data, "1 workers"));
+    assert_null(strstr(text.data, "inside the marker"));
+    stk__text_clear(&text);
+    end(t, d);
+}
+
+static void median_of_an_even_count_lies_between_the_two(void **state)
+{
+    stk__builder *b = new_builder();
+    const uint32_t main = track(b, 1, "python", 1, "main");
+    const int64_t durs[] = {10 * MS, 20 * MS, 30 * MS, 40 * MS};
+    int64_t ts = 0;
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        add(b, main, ts, durs[i], name, "user_annotation");
+        ts += durs[i];
+    }
+    stk__trace *t = finish(b);
+    stk__diagnosis *d = diagnose(t);
+    assert_int_equal(d->median_ns, 25 * MS);
+    end(t, d);
+}
+
+static void whole_numbers_are_written_as_such(void **state)
+{
+    made m = start();
+    in_steps(&m, m.main, 0, 2 * MS, NEXT, "user_annotation");
+    stk__trace *t = finish(m.b);
+    stk__diagnosis *d = diagnose(t);
+    stk__text text = STK__TEXT_INIT;
+    stk__diagnosis_json(d, &text);
+    assert_non_null(strstr(text.data, "\"ns\":20000000}"));
+    assert_null(strstr(text.data, "e+"));
+    stk__text_clear(&text);
+    end(t, d);
+}
+
+/* A file per rank; the second one waits more. */
+static void ranks_are_named_and_the_what_if_is_of_the_worst(void **state)
+{
+    made m = {.b = new_builder()};
+    for (int r = 0; r < 2; r++) {
+        if (r)
+            stk__builder_start_file(m.b, "rank1.json", "chrome");
+        stk__builder_file(m.b)->rank = r;
+        m.main = track(m.b, 1, "python", 1, "main");
+        m.stream = track(m.b, 0, "python", 7, "stream 7");
+        for (int i = 0; i < STEPS; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", i);
+            add(m.b, m.main, i * 10 * MS, 10 * MS, name, "user_annotation");
+        }
+        in_steps(&m, m.main, 0, (1 + 5 * r) * MS, NEXT, "user_annotation");
+        in_steps(&m, m.stream, (1 + 5 * r) * MS, (9 - 5 * r) * MS, "gemm", "kernel");
+    }
+    stk__trace *t = finish(m.b);
+    stk__diagnosis *d = diagnose(t);
+    stk__text text = STK__TEXT_INIT;
+    stk__diagnosis_text(d, &text);
+    assert_non_null(strstr(text.data, "What if, for rank 1, which waits the most\n"));
+    assert_non_null(strstr(text.data, "  step 0 of rank "));
+    const stk__what_if *all = &d->what_ifs[d->what_if_count - 1];
+    assert_true(near(all->step_percent, -60) && near(all->input_percent, 0));
+    stk__text_clear(&text);
+    end(t, d);
+}
+
 static void longest_gaps_come_first_and_say_what_ran(void **state)
 {
     made m = start();
@@ -415,14 +528,8 @@ static void hostile_times_and_names_are_survived(void **state)
     end(t, d);
 }
 
-static void every_allocation_may_fail(void **state)
+static void allocations_fail(const stk__trace *t)
 {
-    made m = start();
-    in_steps(&m, m.main, 0, 5 * MS, "IteratorGetNext", "");
-    in_steps(&m, m.main, 0, 5 * MS, "Iterator::Root", "");
-    in_steps(&m, m.other, 0, 4 * MS, "Iterator::Root::Map", "");
-    in_steps(&m, m.stream, 5 * MS, 5 * MS, "gemm", "kernel");
-    stk__trace *t = finish(m.b);
     stk_status status = STK_NOMEM;
     uint64_t n = 0;
     while (status != STK_OK) {
@@ -437,6 +544,23 @@ static void every_allocation_may_fail(void **state)
         stk__diagnosis_free(d);
     }
     assert_true(n > 20);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    made m = start();
+    in_steps(&m, m.main, 0, 5 * MS, "IteratorGetNext", "");
+    in_steps(&m, m.main, 0, 5 * MS, "Iterator::Root", "");
+    in_steps(&m, m.other, 0, 4 * MS, "Iterator::Root::Map", "");
+    in_steps(&m, m.stream, 5 * MS, 5 * MS, "gemm", "kernel");
+    stk__trace *t = finish(m.b);
+    allocations_fail(t);
+    stk__trace_free(t);
+    stk__builder *b = new_builder();
+    recorder_trace(b, 3 * MS);
+    stk__builder_total(b, stk__builder_str(b, "worker 0"), stk__builder_str(b, "parse"), 500, 30 * MS, 0);
+    t = finish(b);
+    allocations_fail(t);
     stk__trace_free(t);
 }
 
@@ -454,6 +578,11 @@ int main(void)
         cmocka_unit_test(hints_lower_the_confidence),
         cmocka_unit_test(blocking_time_goes_to_the_iterator_that_explains_it),
         cmocka_unit_test(workers_that_are_always_busy_set_the_pace),
+        cmocka_unit_test(totals_of_the_recorder_count_in_place_of_slices),
+        cmocka_unit_test(one_worker_is_told_as_one_and_the_fetch_stays_where_it_is),
+        cmocka_unit_test(median_of_an_even_count_lies_between_the_two),
+        cmocka_unit_test(whole_numbers_are_written_as_such),
+        cmocka_unit_test(ranks_are_named_and_the_what_if_is_of_the_worst),
         cmocka_unit_test(longest_gaps_come_first_and_say_what_ran),
         cmocka_unit_test(no_slices_give_unknown_and_a_reason),
         cmocka_unit_test(hostile_times_and_names_are_survived),

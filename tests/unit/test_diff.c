@@ -237,6 +237,8 @@ static void diff_tells_what_appeared_and_vanished(void **state)
     assert_non_null(strstr(text.data, "appeared (1): new"));
     assert_null(strchr(text.data, 0x1b)); /* nothing from a trace reaches a terminal as it is */
     assert_null(strchr(json.data, 0x1b));
+    assert_null(strstr(json.data, "e+"));
+    assert_null(strstr(csv.data, "e+"));
     assert_non_null(strstr(json.data, "\"vanished\":[\"old\\u001b[31m,\\\"name\\\"\"]"));
     assert_non_null(strstr(csv.data, "\"old\x1b[31m,\"\"name\"\"\",vanished,ns,40,0"));
     stk__text_clear(&text);

@@ -379,6 +379,9 @@ static void both_parsers_read_alike(void **state)
     check_parsers("{\"ph\":\"X\",\"args\":{\"a\":NaN}}                    ", false);
     check_parsers("{\"ph\":\"X\",\"ph\":\"X\"}                    ", false);
     check_parsers("{\"ph\":\"X\",\"args\":{\"a\":[01]}}                    ", false);
+    check_parsers("{\"ph\":\"X\",\"more\":{\"a\":}}                    ", false);
+    check_parsers("{\"ph\":\"X\",\"more\":[{\"a\":},{}]}                    ", false);
+    check_parsers("{\"ph\":\"X\",\"more\":[{},[],{\"a\":{}}]}                    ", true);
 }
 
 /* Events lie across the windows of a file that is larger than they are, some of them longer than a window. */

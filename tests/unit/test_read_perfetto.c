@@ -315,6 +315,48 @@ static void perfetto_survives_every_failed_allocation(void **state)
     stk__text_clear(&file);
 }
 
+static void put_total(stk__text *file, uint64_t ts)
+{
+    stk__text arg = STK__TEXT_INIT, event = STK__TEXT_INIT, packet = STK__TEXT_INIT;
+    stk__wire_put_uint(&event, EVENT_TYPE, EVENT_INSTANT);
+    stk__wire_put_uint(&event, EVENT_TRACK_UUID, THREAD_UUID + 1);
+    put_str(&event, EVENT_CATEGORY_TEXT, STK__TOTALS_CATEGORY);
+    put_str(&event, EVENT_NAME_TEXT, STK__TOTALS_TOTAL);
+    put_str(&arg, ARG_NAME_TEXT, "count");
+    stk__wire_put_uint(&arg, ARG_UINT, 5);
+    put_message(&event, EVENT_ARG, &arg);
+    stk__wire_put_uint(&packet, PACKET_TIMESTAMP, ts);
+    stk__wire_put_uint(&packet, PACKET_SEQUENCE_ID, 1);
+    put_message(&packet, PACKET_TRACK_EVENT, &event);
+    put_packet(file, &packet);
+}
+
+/* The track could be anything until its descriptor comes; in the copy, descriptors come first. */
+static void perfetto_total_before_its_track_is_an_instant_until_written_again(void **state)
+{
+    (void)state;
+    stk__text file = STK__TEXT_INIT, track = STK__TEXT_INIT, packet = STK__TEXT_INIT;
+    put_slices(&file, 1);
+    put_total(&file, 300);
+    stk__wire_put_uint(&track, TRACK_UUID, THREAD_UUID + 1);
+    put_str(&track, TRACK_NAME, STK__TOTALS_TRACK);
+    put_message(&packet, PACKET_TRACK_DESCRIPTOR, &track);
+    put_packet(&file, &packet);
+    put_total(&file, 400);
+    stk__trace *t = read_all(file.data, file.length);
+    assert_int_equal(t->slices.count, 2);
+    assert_int_equal(t->total_count, 1);
+    assert_int_equal(t->totals[0].count, 5);
+    stk__write_report report;
+    stk__trace *copy = write_and_read(t, &report);
+    assert_int_equal(report.slices, 2);
+    assert_int_equal(copy->slices.count, 1);
+    assert_int_equal(copy->total_count, 2);
+    stk__trace_free(copy);
+    stk__trace_free(t);
+    stk__text_clear(&file);
+}
+
 static void perfetto_is_not_seen_in_text_and_other_bytes(void **state)
 {
     static const char *const others[] = {"{\"traceEvents\":[]}",
@@ -345,6 +387,7 @@ int main(void)
         cmocka_unit_test(perfetto_writer_moves_negative_times),
         cmocka_unit_test(perfetto_writer_counts_functions_that_it_cannot_carry),
         cmocka_unit_test(perfetto_survives_every_failed_allocation),
+        cmocka_unit_test(perfetto_total_before_its_track_is_an_instant_until_written_again),
         cmocka_unit_test(perfetto_is_not_seen_in_text_and_other_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

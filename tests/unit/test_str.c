@@ -160,6 +160,18 @@ static void escape_terminal_leaves_no_control_byte(void **state)
     assert_string_equal(out, want);
 }
 
+static void escape_terminal_leaves_no_mark_that_turns_text(void **state)
+{
+    (void)state;
+    char out[128];
+    stk__escape_terminal("a\xe2\x80\xae"
+                         "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8",
+                         out, sizeof out);
+    assert_string_equal(out, "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\\xd8\\x9c\\xe2\\x80\\xa8");
+    stk__escape_terminal("\xe2\x80\x94 \xd8\xa7", out, sizeof out); /* a dash and a letter stay */
+    assert_string_equal(out, "\xe2\x80\x94 \xd8\xa7");
+}
+
 static void escape_terminal_is_cut_at_a_whole_character(void **state)
 {
     (void)state;
@@ -288,6 +300,7 @@ int main(void)
         cmocka_unit_test(quote_escapes_what_text_cannot_hold),
         cmocka_unit_test(bytes_are_short),
         cmocka_unit_test(escape_terminal_leaves_no_control_byte),
+        cmocka_unit_test(escape_terminal_leaves_no_mark_that_turns_text),
         cmocka_unit_test(escape_terminal_is_cut_at_a_whole_character),
         cmocka_unit_test(parse_size_takes_units_of_1024),
         cmocka_unit_test(parse_duration_takes_units),

@@ -355,7 +355,7 @@ static void chrome_samples_refer_to_the_tree_of_frames(void **state)
     assert_has(text, "\"0\":{\"name\":\"main\",\"category\":\"app\"},\n");
     assert_has(text, "\"1\":{\"name\":\"run\",\"file\":\"r.py\",\"line\":4,\"parent\":\"0\"}\n}");
     assert_has(text, "{\"ph\":\"P\",\"name\":\"cycles\",\"ts\":3,\"pid\":1,\"tid\":7,\"weight\":2,\"unit\":\"ns\",\"sf\":\"1\"}");
-    assert_has(text, "\"samples\":[\n{\"cpu\":0,\"name\":\"\",\"pid\":1,\"tid\":7,\"weight\":5,\"sf\":\"1\"}\n]");
+    assert_has(text, "\"samples\":[\n{\"cpu\":0,\"name\":\"\",\"pid\":1,\"tid\":7,\"weight\":5,\"unit\":\"ns\",\"sf\":\"1\"}\n]");
     assert_int_equal(report.samples, 2);
     stk__free(text);
 }
