@@ -1,4 +1,7 @@
 /* stoker sql: the shell, with history and completion where there is a terminal and libedit. */
+#define _GNU_SOURCE
+#include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,9 +93,40 @@ static char *history_path(void)
     return copy;
 }
 
+/* One byte from the terminal; EOF at its end and after Ctrl-C, which is let in only here, so that none is lost. */
+static int next_byte(void)
+{
+    sigset_t open;
+    sigprocmask(SIG_BLOCK, NULL, &open);
+    sigdelset(&open, SIGINT);
+    struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+    unsigned char byte;
+    if (interrupt_seen || ppoll(&wait, 1, NULL, &open) < 0 || read(STDIN_FILENO, &byte, 1) != 1)
+        return EOF;
+    return byte;
+}
+
+/* libedit wants whole characters. */
+static int next_character(FILE *stream)
+{
+    (void)stream;
+    const int first = next_byte();
+    const int more = first < 0xc2 || first > 0xf4 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    int character = more ? first & 0x3f >> more : first;
+    for (int i = 0; i < more; i++) {
+        const int byte = next_byte();
+        if (byte == EOF)
+            return EOF;
+        character = character << 6 | (byte & 0x3f);
+    }
+    return character;
+}
+
 static void history_open(cli_sql *s, const char *path)
 {
     rl_catch_signals = 0;
+    rl_getc_function = next_character;
+    setlocale(LC_CTYPE, "C.UTF-8"); /* or libedit knows no characters past ASCII */
     rl_readline_name = "stoker";
     rl_attempted_completion_function = complete;
     cli_sql_names_tables(&completions);
@@ -151,8 +185,19 @@ static void lines_close(lines *l)
 static char *lines_next(lines *l, const char *prompt)
 {
 #ifdef HAVE_LIBEDIT
-    if (l->terminal)
-        return readline(prompt);
+    if (l->terminal) {
+        sigset_t interrupts, before;
+        sigemptyset(&interrupts);
+        sigaddset(&interrupts, SIGINT);
+        sigprocmask(SIG_BLOCK, &interrupts, &before);
+        char *line = readline(prompt);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        if (line && interrupt_seen) { /* what was typed is dropped */
+            free(line);
+            line = NULL;
+        }
+        return line;
+    }
 #endif
     if (l->terminal) {
         fputs(prompt, stdout);

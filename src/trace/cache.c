@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -89,6 +90,9 @@ static bool hash_file(XXH3_state_t *state, const char *path, uint64_t *total_byt
     if (stat(path, &info) || !S_ISREG(info.st_mode) || stk__file_open(path, &fd, &id, NULL) != STK_OK)
         return false;
     XXH3_128bits_update(state, &id, sizeof id);
+    /* A change in place that keeps size and mtime still shows here; large files are not hashed as a whole. */
+    const int64_t change[] = {(int64_t)info.st_ino, (int64_t)info.st_ctim.tv_sec, (int64_t)info.st_ctim.tv_nsec};
+    XXH3_128bits_update(state, change, sizeof change);
     XXH3_128bits_update(state, path, strlen(path) + 1); /* the trace has it as the user wrote it */
     const bool good = hash_content(state, fd, id.size_bytes);
     close(fd);
@@ -109,7 +113,7 @@ char *stk__trace_cache_path(const char *const *paths, size_t count, const stk__t
     bool good = true;
     XXH3_128bits_update(state, &layout, sizeof layout);
     if (options->format)
-        XXH3_128bits_update(state, options->format, strlen(options->format));
+        XXH3_128bits_update(state, options->format, strlen(options->format) + 1);
     for (size_t i = 0; i < count && good; i++)
         good = strcmp(paths[i], "-") != 0 && hash_file(state, paths[i], &total_bytes);
     const XXH128_hash_t hash = XXH3_128bits_digest(state);
@@ -220,6 +224,12 @@ static int by_use(const void *a, const void *b)
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
+/* A save that was killed leaves its half behind. Younger ones may be at work. */
+static bool is_left_over(const char *name, const struct stat *info)
+{
+    return strstr(name, ".columns.tmp-") && time(NULL) - info->st_mtim.tv_sec > LEFT_OVER_S;
+}
+
 static void list_kept(const char *directory, kept_file **out, size_t *out_count, uint64_t *out_bytes)
 {
     DIR *d = opendir(directory);
@@ -231,6 +241,8 @@ static void list_kept(const char *directory, kept_file **out, size_t *out_count,
         stk__text path = STK__TEXT_INIT;
         stk__text_printf(&path, "%s/%s", directory, entry->d_name);
         const bool ours = length > tail && strcmp(entry->d_name + length - tail, ending) == 0;
+        if (!ours && !path.failed && !stat(path.data, &info) && is_left_over(entry->d_name, &info))
+            unlink(path.data);
         if (!ours || path.failed || stat(path.data, &info) ||
             !stk__grow((void **)out, &capacity, *out_count + 1, sizeof **out)) {
             stk__text_clear(&path);
@@ -310,6 +322,7 @@ void stk__trace_cache_save(const stk__trace *t, const char *path, uint64_t cap_b
     }
     make_room(path, head->file_bytes, cap);
     if (stk__new_file_open(&f, path, NULL) == STK_OK) {
+        fchmod(fileno(f.stream), 0600); /* the trace itself may not be for all to read */
         stk_status status = write_padded(&f, head, sizeof *head);
         for (int i = 0; i < STK__STORE_COLUMNS && status == STK_OK; i++) {
             status = write_padded(&f, *stk__column_pointer((stk__trace *)(uintptr_t)t, i),

@@ -272,6 +272,15 @@ def test_shell_interrupt_stops_the_query_only(program, directory):
     assert shell.close() == 0
 
 
+def test_shell_takes_text_of_any_language(program, directory):
+    shell = Terminal(program, write_trace(directory), directory)
+    shell.wait_for("stoker> ")
+    shell.send("SELECT length('\u00e4\u20ac\U0001f600') || ' characters' AS n;\n")
+    shell.wait_for("3 characters")
+    shell.wait_for("stoker> ")
+    assert shell.close() == 0
+
+
 def test_shell_keeps_history(program, directory):
     shell = Terminal(program, write_trace(directory), directory)
     shell.wait_for("stoker> ")
