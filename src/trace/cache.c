@@ -19,12 +19,13 @@
 #include "base/banned.h"
 
 enum {
-    CACHE_VERSION = 1,
+    CACHE_VERSION = 2,     /* one more whenever a reader or the builder gives other columns for the same file */
     WORTH_BYTES = 1 << 20, /* smaller files are read again as fast */
     HASH_WHOLE = 64 << 20, /* larger files are hashed in pieces */
     PIECES = 64,
     PIECE_BYTES = 64 * 1024,
     ALIGN = 4096,
+    LEFT_OVER_S = 3600,
 };
 
 static const char magic[8] = "stktrc\r\n";
