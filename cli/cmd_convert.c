@@ -129,7 +129,7 @@ static int write_trace(const convert_options *o, const stk__trace *t, const stk_
     stk_error err;
     stk_error_clear(&err);
     if (stk__trace_write(t, o->output, writer, &report, &err) != STK_OK) {
-        if (err.status == STK_CANCELLED && strcmp(o->output, "-") == 0)
+        if (err.status == STK_CANCELLED && !cli_interrupted())
             return CLI_PIPE_CLOSED;
         cli_say_error(&err, NULL, NULL);
         return cli_exit_code(&err);

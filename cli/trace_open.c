@@ -1,6 +1,7 @@
 /* Opening and writing of traces for the commands on them: patterns, progress, and what was left out or changed. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -95,6 +96,28 @@ static int expand(const cli_command *command, char *const *paths, size_t count, 
     return CLI_OK;
 }
 
+/* One file given twice, perhaps by a pattern, would be counted twice. */
+static void drop_repeated(stk__paths *paths, bool quiet)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        struct stat a, b;
+        const char *before = NULL;
+        for (size_t j = 0; j < kept && !before && stat(paths->items[i], &a) == 0; j++) {
+            if (stat(paths->items[j], &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+                before = paths->items[j];
+        }
+        if (!before) {
+            paths->items[kept++] = paths->items[i];
+            continue;
+        }
+        if (!quiet)
+            cli_say("%s: the same file as %s, read once", paths->items[i], before);
+        stk__free(paths->items[i]);
+    }
+    paths->count = kept;
+}
+
 int cli_trace_open(const cli_command *command, const cli_trace_options *options, char *const *paths, size_t count,
                    stk__trace **out)
 {
@@ -106,6 +129,7 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
         stk__paths_clear(&expanded);
         return code;
     }
+    drop_repeated(&expanded, options->quiet);
     char *cache_dir = options->no_cache ? NULL : options->cache_dir ? stk__strdup(options->cache_dir) : cli_cache_dir();
     progress drawn = {stk__now_ns()};
     const char *temp_dir = options->temp_dir ? options->temp_dir : getenv("TMPDIR");
@@ -120,6 +144,8 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     cli_interrupts_catch();
     const stk_status status = stk__trace_open((const char *const *)expanded.items, expanded.count, &how, out, &err);
     cli_live_clear();
+    if (status == STK_OK)
+        (*out)->stopped = cli_interrupted;
     if (status == STK_OK && !options->quiet)
         say_notes(*out);
     if (status != STK_OK) {

@@ -1,11 +1,14 @@
 /* Reading and decompressing of trace files. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -22,7 +25,8 @@ enum {
     RAW_BYTES = 1 << 18,
     BLOCK_BYTES = 1 << 20,
     SMALL_BLOCK = 1 << 14,
-    BLOCKS = 3
+    BLOCKS = 3,
+    WAIT_MS = 100, /* between two looks whether the user wants to stop */
 };
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
@@ -35,7 +39,10 @@ typedef struct block {
 
 struct stk__input {
     char *path;
-    int fd; /* -1: from memory */
+    int fd;        /* -1: from memory */
+    bool may_wait; /* no regular file: bytes come when they come */
+    bool (*go_on)(void *arg);
+    void *go_on_arg;
     const uint8_t *memory;
     size_t memory_size, memory_next;
     packing packing;
@@ -66,7 +73,8 @@ struct stk__input {
     /* guarded by lock */
     block blocks[BLOCKS];
     size_t filled, taken; /* counted for ever */
-    bool thread_done, stop;
+    bool thread_done;
+    atomic_bool stop; /* also read without it */
 };
 
 static void input_fail(stk__input *in, stk_status status, const char *what)
@@ -78,6 +86,27 @@ static void input_fail(stk__input *in, stk_status status, const char *what)
         (int64_t)atomic_load_explicit(&in->raw_read, memory_order_relaxed) - (int64_t)(in->raw_end - in->raw_start);
 }
 
+/* The reader's own thread asks the user; the decompressing one is told. */
+static bool is_stopped(stk__input *in)
+{
+    if (in->threaded)
+        return atomic_load_explicit(&in->stop, memory_order_relaxed);
+    return in->go_on && !in->go_on(in->go_on_arg);
+}
+
+/* Until there is something to read; false when it was stopped meanwhile. */
+static bool wait_for_bytes(stk__input *in)
+{
+    struct pollfd wait = {.fd = in->fd, .events = POLLIN};
+    while (in->may_wait && poll(&wait, 1, WAIT_MS) <= 0) {
+        if (is_stopped(in)) {
+            input_fail(in, STK_CANCELLED, "reading was stopped");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Bytes of the file itself; 0 at its end, and after a failure, which is kept. */
 static size_t read_raw(stk__input *in, uint8_t *out, size_t size)
 {
@@ -87,7 +116,7 @@ static size_t read_raw(stk__input *in, uint8_t *out, size_t size)
         if (got)
             memcpy(out, in->memory + in->memory_next, got);
         in->memory_next += got;
-    } else {
+    } else if (wait_for_bytes(in)) {
         ssize_t n;
         do
             n = read(in->fd, out, size);
@@ -214,8 +243,17 @@ static size_t take_block(stk__input *in, uint8_t *out)
 {
     size_t size = 0;
     pthread_mutex_lock(&in->lock);
-    while (in->filled == in->taken && !in->thread_done)
-        pthread_cond_wait(&in->changed, &in->lock);
+    while (in->filled == in->taken && !in->thread_done) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WAIT_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        /* a thread that was stopped ends at once, with what is told of it */
+        if (pthread_cond_timedwait(&in->changed, &in->lock, &until) == ETIMEDOUT && in->go_on &&
+            !in->go_on(in->go_on_arg))
+            in->stop = true;
+    }
     if (in->filled != in->taken) {
         const block *b = &in->blocks[in->taken % BLOCKS];
         size = b->size;
@@ -342,6 +380,7 @@ static bool start_thread(stk__input *in)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    in->threaded = true; /* before it starts, since it looks */
     in->threaded = pthread_create(&in->thread, NULL, unpack_loop, in) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return true; /* without a thread it is unpacked on the way */
@@ -423,6 +462,12 @@ static stk__input *input_new(const char *path)
 
 stk_status stk__input_open(const char *path, stk__input **out, stk_error *err)
 {
+    return stk__input_open_watched(path, NULL, NULL, out, err);
+}
+
+stk_status stk__input_open_watched(const char *path, bool (*go_on)(void *arg), void *arg, stk__input **out,
+                                   stk_error *err)
+{
     const bool from_pipe = strcmp(path, "-") == 0;
     stk__input *in = input_new(from_pipe ? "standard input" : path);
     if (!in)
@@ -443,6 +488,10 @@ stk_status stk__input_open(const char *path, stk__input **out, stk_error *err)
         }
         in->total_bytes = (uint64_t)id.size_bytes;
     }
+    struct stat info;
+    in->may_wait = fstat(in->fd, &info) == 0 && !S_ISREG(info.st_mode);
+    in->go_on = go_on;
+    in->go_on_arg = arg;
     return input_start(in, out, err);
 }
 

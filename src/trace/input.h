@@ -12,6 +12,9 @@ typedef struct stk__input stk__input;
 
 /* "-" is standard input. gzip (also of many members) and zstd (also of many frames) are seen by their first bytes. */
 stk_status stk__input_open(const char *path, stk__input **out, stk_error *err);
+/* The same; `go_on` is asked about ten times a second while a pipe gives nothing, and false ends the data: STK_CANCELLED. */
+stk_status stk__input_open_watched(const char *path, bool (*go_on)(void *arg), void *arg, stk__input **out,
+                                   stk_error *err);
 /* Bytes in memory, which must outlive the input; for tests and fuzzing. Compression is seen as well. */
 stk_status stk__input_open_memory(const void *data, size_t size, stk__input **out, stk_error *err);
 void stk__input_close(stk__input *in);

@@ -31,7 +31,7 @@ typedef uint32_t stk__string;
     X(BAD_REFERENCE, bad_reference, L, "refers to something that is not in the file")                  \
     X(BAD_VALUE, bad_value, L, "value that cannot be read")                                            \
     X(DUPLICATE, duplicate, L, "given before")                                                         \
-    X(NO_END, no_end, K, "begin without an end, closed at the end of the file")                    \
+    X(NO_END, no_end, K, "begin without an end, closed at the end of the file")                        \
     X(NEGATIVE_DURATION, negative_duration, K, "negative duration, set to 0")                          \
     X(NO_DURATION, no_duration, K, "complete event without a duration, set to 0")                      \
     X(NUMBER, number, K, "NaN, infinity, N/A or a number past 64 bits")                                \
@@ -50,7 +50,7 @@ typedef enum stk__trace_reason {
 #define STK__REASON_ENUM(name, lower, kind, text) STK__REASON_##name,
     STK__TRACE_REASONS(STK__REASON_ENUM)
 #undef STK__REASON_ENUM
-    STK__REASON_COUNT
+        STK__REASON_COUNT
 } stk__trace_reason;
 
 /* "end_without_begin"; its text; whether the event was left out. */
@@ -82,9 +82,9 @@ typedef struct stk__trace_file {
     uint64_t text_bytes;     /* after decompression */
     uint64_t events;         /* all that the file had, kept or not */
     int64_t resolution_ns;   /* of its times: 1000 for whole microseconds, 1 for those with decimals, 0: exact */
-    int64_t realtime_ns; /* added to its times gives ns since 1970; STK__NO_NUMBER: not known */
-    int64_t rank;        /* of a distributed run; -1: not known */
-    int64_t shift_ns;    /* already added to its times, by a merge */
+    int64_t realtime_ns;     /* added to its times gives ns since 1970; STK__NO_NUMBER: not known */
+    int64_t rank;            /* of a distributed run; -1: not known */
+    int64_t shift_ns;        /* already added to its times, by a merge */
 } stk__trace_file;
 
 /* Facts about a file, as text: "distributedInfo.rank", "traceName", ... */
@@ -316,6 +316,8 @@ typedef struct stk__trace {
 #undef STK__TABLE_FIELD
 
     int64_t start_ns, end_ns; /* of all slices, counters and samples with a time; 0 and 0 when there are none */
+    /* Asked by long work such as writing; true ends it with STK_CANCELLED. Set by whoever opened the trace; NULL: never. */
+    bool (*stopped)(void);
     struct stk__store *store; /* what the memory is: store.h */
 } stk__trace;
 

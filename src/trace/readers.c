@@ -125,11 +125,24 @@ stk_status stk__reader_progress(stk__builder *b, stk__input *in, stk_error *err)
     return stk__builder_status(b, err);
 }
 
-static stk_status read_path(stk__builder *b, const char *path, const char *format, stk_error *err)
+typedef struct waiting {
+    const stk__trace_options *options;
+    const char *path;
+} waiting;
+
+/* While a pipe gives nothing, the user may still stop. */
+static bool ask_to_go_on(void *arg)
+{
+    const waiting *w = arg;
+    return !w->options->progress || w->options->progress(w->options->progress_arg, w->path, 0, 0);
+}
+
+static stk_status read_path(stk__builder *b, const char *path, const stk__trace_options *options, stk_error *err)
 {
     stk__input *in;
-    STK_TRY(stk__input_open(path, &in, err));
-    const stk_status status = stk__trace_read(b, in, format, err);
+    waiting w = {options, path};
+    STK_TRY(stk__input_open_watched(path, ask_to_go_on, &w, &in, err));
+    const stk_status status = stk__trace_read(b, in, options->format, err);
     stk__input_close(in);
     return status;
 }
@@ -147,7 +160,7 @@ stk_status stk__trace_open(const char *const *paths, size_t count, const stk__tr
         stk__builder *b;
         status = stk__builder_new(options, &b, err);
         for (size_t i = 0; i < count && status == STK_OK; i++) {
-            status = read_path(b, paths[i], options->format, err);
+            status = read_path(b, paths[i], options, err);
             if (status != STK_OK)
                 stk__builder_free(b);
         }

@@ -1,7 +1,9 @@
 /* Where writers write to: a file that appears whole or not at all, or standard output, compressed on demand. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -15,8 +17,9 @@
 enum { PACKED_BYTES = 256 * 1024, GZIP_LEVEL = 6, ZSTD_LEVEL = 3 };
 
 struct stk__sink {
-    stk__new_file file;
-    bool to_stdout;
+    stk__new_file file; /* when `direct` is -1 */
+    int direct;         /* standard output, or what is no regular file */
+    bool (*stopped)(void);
     stk__sink_compression compression;
     z_stream zlib;
     ZSTD_CCtx *zstd;
@@ -43,6 +46,8 @@ static void sink_free(stk__sink *s)
         deflateEnd(&s->zlib);
     ZSTD_freeCCtx(s->zstd);
     stk__free(s->packed);
+    if (s->direct > STDOUT_FILENO)
+        close(s->direct);
     stk__free(s);
 }
 
@@ -69,15 +74,36 @@ static stk_status start_compression(stk__sink *s, stk__sink_compression compress
     return STK_OK;
 }
 
+/* Devices and pipes cannot appear by a rename. Directories are left to the error of a file. */
+static stk_status open_direct(stk__sink *s, const char *path, stk_error *err)
+{
+    struct stat info;
+    s->direct = -1;
+    if (strcmp(path, "-") == 0) {
+        s->direct = STDOUT_FILENO;
+        return STK_OK;
+    }
+    if (stat(path, &info) || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
+        return STK_OK;
+    s->direct = open(path, O_WRONLY | O_CLOEXEC);
+    if (s->direct >= 0)
+        return STK_OK;
+    stk_error_set(err, STK_IO, "cannot write: %s", strerror(errno));
+    if (err)
+        snprintf(err->file, sizeof err->file, "%s", path);
+    return STK_IO;
+}
+
 stk_status stk__sink_open(const char *path, stk__sink_compression compression, stk__sink **out, stk_error *err)
 {
     stk__sink *s = stk__calloc(1, sizeof *s);
     if (!s)
         return stk__nomem(sizeof *s, err);
     stk_error_clear(&s->error);
-    s->to_stdout = strcmp(path, "-") == 0;
-    stk_status status = start_compression(s, compression, err);
-    if (status == STK_OK && !s->to_stdout)
+    stk_status status = open_direct(s, path, err);
+    if (status == STK_OK)
+        status = start_compression(s, compression, err);
+    if (status == STK_OK && s->direct < 0)
         status = stk__new_file_open(&s->file, path, err);
     if (status != STK_OK) {
         sink_free(s);
@@ -87,19 +113,20 @@ stk_status stk__sink_open(const char *path, stk__sink_compression compression, s
     return STK_OK;
 }
 
-static void write_stdout(stk__sink *s, const char *data, size_t size)
+static void write_direct(stk__sink *s, const char *data, size_t size)
 {
     while (size) {
-        const ssize_t n = write(STDOUT_FILENO, data, size);
+        const ssize_t n = write(s->direct, data, size);
         if (n > 0) {
             data += n;
             size -= (size_t)n;
         } else if (n == 0 || errno == EPIPE) {
             /* Nobody reads on, as in "| head": an end of the work, not a failure of it. */
-            stk_error_set(&s->error, STK_CANCELLED, "the reader of standard output went away");
+            stk_error_set(&s->error, STK_CANCELLED, "the reader of the output went away");
             return;
         } else if (errno != EINTR) {
-            stk_error_set(&s->error, STK_IO, "cannot write to standard output: %s", strerror(errno));
+            stk_error_set(&s->error, STK_IO, "cannot write to %s: %s",
+                          s->direct == STDOUT_FILENO ? "standard output" : "the output", strerror(errno));
             return;
         }
     }
@@ -109,8 +136,8 @@ static void write_raw(stk__sink *s, const void *data, size_t size)
 {
     if (s->error.status != STK_OK || size == 0)
         return;
-    if (s->to_stdout)
-        write_stdout(s, data, size);
+    if (s->direct >= 0)
+        write_direct(s, data, size);
     else
         stk__new_file_write(&s->file, data, size, &s->error);
 }
@@ -150,8 +177,15 @@ static void write_zstd(stk__sink *s, const void *data, size_t size, bool last)
     }
 }
 
+void stk__sink_stop_when(stk__sink *s, bool (*stopped)(void))
+{
+    s->stopped = stopped;
+}
+
 void stk__sink_write(stk__sink *s, const void *data, size_t size)
 {
+    if (s->error.status == STK_OK && s->stopped && s->stopped())
+        stk_error_set(&s->error, STK_CANCELLED, "writing was stopped");
     if (s->error.status != STK_OK || size == 0)
         return;
     s->bytes += size;
@@ -189,7 +223,7 @@ stk_status stk__sink_close(stk__sink *s, stk_error *err)
         write_zstd(s, NULL, 0, true);
     if (s->error.status != STK_OK)
         stk__new_file_abort(&s->file);
-    else if (!s->to_stdout)
+    else if (s->direct < 0)
         stk__new_file_commit(&s->file, &s->error);
     const stk_status status = s->error.status;
     if (status != STK_OK && err)

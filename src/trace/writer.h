@@ -10,8 +10,10 @@ typedef struct stk__sink stk__sink;
 
 typedef enum stk__sink_compression { STK__SINK_PLAIN, STK__SINK_GZIP, STK__SINK_ZSTD } stk__sink_compression;
 
-/* "-" is standard output. */
+/* "-" is standard output. What exists and is no regular file, such as /dev/null or a pipe, is written to as it is. */
 stk_status stk__sink_open(const char *path, stk__sink_compression compression, stk__sink **out, stk_error *err);
+/* Asked at every write; true is a failure, STK_CANCELLED. NULL: never. */
+void stk__sink_stop_when(stk__sink *s, bool (*stopped)(void));
 void stk__sink_write(stk__sink *s, const void *data, size_t size);
 /* Writes what is in `text` and empties it. */
 void stk__sink_text(stk__sink *s, stk__text *text);

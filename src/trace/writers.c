@@ -110,6 +110,7 @@ stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__tr
         return write_beside(t, path, writer, compression, report, err);
     stk__sink *sink = NULL;
     STK_TRY(stk__sink_open(path, compression, &sink, err));
+    stk__sink_stop_when(sink, t->stopped);
     const stk_status status = writer->write(t, sink, report, err);
     if (status != STK_OK && !stk__sink_failed(sink)) {
         stk__sink_abort(sink);

@@ -259,6 +259,41 @@ static void writer_names_are_found_and_differ(void **state)
     assert_null(stk__trace_writer_find("jpeg"));
 }
 
+static bool always(void)
+{
+    return true;
+}
+
+static void a_sink_that_is_stopped_leaves_nothing(void **state)
+{
+    (void)state;
+    stk__sink *sink = NULL;
+    char path[] = "/tmp/stoker-test-stopped.json";
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk__sink_open(path, STK__SINK_PLAIN, &sink, NULL), STK_OK);
+    stk__sink_write(sink, "a", 1);
+    stk__sink_stop_when(sink, always);
+    stk__sink_write(sink, "b", 1);
+    assert_true(stk__sink_failed(sink));
+    assert_int_equal(stk__sink_close(sink, &err), STK_CANCELLED);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void a_device_is_written_to_as_it_is(void **state)
+{
+    (void)state;
+    stk__sink *sink = NULL;
+    assert_int_equal(stk__sink_open("/dev/null", STK__SINK_GZIP, &sink, NULL), STK_OK);
+    stk__sink_write(sink, "a", 1);
+    assert_int_equal(stk__sink_close(sink, NULL), STK_OK);
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk__sink_open("/dev/full", STK__SINK_PLAIN, &sink, NULL), STK_OK);
+    stk__sink_write(sink, "a", 1);
+    assert_int_equal(stk__sink_close(sink, &err), STK_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +308,8 @@ int main(void)
         cmocka_unit_test(sink_survives_every_failed_allocation),
         cmocka_unit_test(writer_is_found_by_the_ending_of_a_path),
         cmocka_unit_test(writer_names_are_found_and_differ),
+        cmocka_unit_test(a_sink_that_is_stopped_leaves_nothing),
+        cmocka_unit_test(a_device_is_written_to_as_it_is),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -216,6 +216,40 @@ static void a_file_that_is_not_there_is_named(void **state)
     assert_string_equal(err.file, "/nowhere.json");
 }
 
+static bool count_down(void *arg)
+{
+    int *left = arg;
+    return --*left > 0;
+}
+
+/* Nothing comes: asked often enough, the user says that it is enough. With and without a thread. */
+static void waiting_for_a_pipe_can_be_stopped(void **state)
+{
+    (void)state;
+    static const uint8_t start[] = {0x1f, 0x8b, 8, 0};
+    for (int packed = 0; packed < 2; packed++) {
+        int ends[2], left = 3;
+        char path[64];
+        stk_error err;
+        stk_error_clear(&err);
+        assert_int_equal(pipe(ends), 0);
+        if (packed)
+            assert_int_equal(write(ends[1], start, sizeof start), sizeof start);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+        stk__input *in = NULL;
+        stk_status status = stk__input_open_watched(path, count_down, &left, &in, &err);
+        if (packed) {
+            assert_int_equal(status, STK_OK);
+            assert_true(stk__input_at_end(in));
+            status = stk__input_status(in, &err);
+            stk__input_close(in);
+        }
+        assert_int_equal(status, STK_CANCELLED);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +260,7 @@ int main(void)
         cmocka_unit_test(an_empty_file_has_no_bytes),
         cmocka_unit_test(closing_early_stops_the_thread),
         cmocka_unit_test(a_file_that_is_not_there_is_named),
+        cmocka_unit_test(waiting_for_a_pipe_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
