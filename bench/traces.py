@@ -161,8 +161,8 @@ class Question:
 class DuckDB:
     """The fastest of several ways, or one of them."""
 
-    def __init__(self, work, path, count, bench, way=None, without=(), times=3):
-        self.work, self.path, self.count, self.times = work, path, count, times
+    def __init__(self, work, path, count, bench, way=None, without=(), times=3, one_core=False):
+        self.work, self.path, self.count, self.times, self.one_core = work, path, count, times, one_core
         tried = self.trial(way)
         self.version, found = tried[0]["version"], {w: f for w, f in tried[0]["ways"].items() if w not in without}
         good = {w: min(min(t["ways"][w]["seconds"]) for t in tried) for w, f in found.items() if "seconds" in f}
@@ -186,7 +186,8 @@ class DuckDB:
 
     def measure(self, way, times):
         ways = ["--ways", way] if way else []
-        return run.run_json([*peer("duckdb"), self.work, self.path, "--times", str(times), *ways])
+        command = [*peer("duckdb"), self.work, self.path, "--times", str(times), *ways]
+        return run.run_json(pinned([*command, "--threads", "1"]) if self.one_core else command)
 
     def once(self):
         out = self.measure(self.way, self.times)["ways"][self.way]
@@ -245,8 +246,10 @@ class Traces(images.Images):
         path, events = trace_file("small", self.quick), FILES["small"][self.quick]
         best = DuckDB("load", path, events, self, times=1)
         usual = DuckDB("load", path, events, self, "columns", times=1)
-        contestants = {"stoker": Load(path, events), "columns": usual, "best": best}
+        alone = DuckDB("load", path, events, self, "columns", times=1, one_core=True)
+        contestants = {"stoker": Load(path, events), "alone": alone, "columns": usual, "best": best}
         titles = {"stoker": "Stoker, 1 core",
+                  "alone": f"DuckDB's read_json with explicit columns, 1 core ({best.version})",
                   "columns": f"DuckDB's read_json with explicit columns, 2 threads ({best.version})",
                   "best": f"DuckDB's fastest way, '{best.way}', 2 threads ({best.version})"}
         if best.way == "columns":

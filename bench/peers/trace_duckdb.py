@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Read a trace with DuckDB, or ask it questions on the columns of one, and print the times as JSON:
 
-trace_duckdb.py load FILE [--ways "WAY;..."] [--times N]
+trace_duckdb.py load FILE [--ways "WAY;..."] [--times N] [--threads N]
 trace_duckdb.py top|gaps FOLDER [--ways "WAY;..."] [--times N]
 
 FOLDER is what trace_queries --dump writes. A way of `top` and `gaps` runs once more before it is timed. `answer` sums up
@@ -41,18 +41,18 @@ def measure(work):
     return time.perf_counter() - start, time.process_time() - before, answer
 
 
-def load_once(path, way):
+def load_once(path, way, threads):
     """Into a new database, which is in memory."""
-    with duckdb.connect(config={"threads": 2}) as db:
+    with duckdb.connect(config={"threads": threads}) as db:
         seconds, cpu, _ = measure(lambda: db.execute("CREATE TABLE event AS " + load_ways(path)[way]))
         return seconds, cpu, db.execute("SELECT count(*) FROM event").fetchone()[0]
 
 
-def load(path, ways, times):
+def load(path, ways, times, threads):
     out = {}
     for way in ways:
         try:
-            out[way] = summary([load_once(path, way) for _ in range(times)])
+            out[way] = summary([load_once(path, way, threads) for _ in range(times)])
         except duckdb.Error as e:
             out[way] = {"failed": str(e).strip().splitlines()[0]}
     return out
@@ -131,11 +131,15 @@ def main():
     parser.add_argument("path")
     parser.add_argument("--ways", help="with ; between; all unless told")
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2, help="of load")
     args = parser.parse_args()
     known = {"load": lambda: load_ways(args.path), "gaps": lambda: GAPS,
              "top": lambda: [f"{n}, {p}" for n in NAMES for p in PERCENTILES]}[args.work]()
     ways = args.ways.split(";") if args.ways else list(known)
-    found = load(args.path, ways, args.times) if args.work == "load" else ask(args.work, args.path, ways, args.times)
+    if args.work == "load":
+        found = load(args.path, ways, args.times, args.threads)
+    else:
+        found = ask(args.work, args.path, ways, args.times)
     print(json.dumps({"ways": found, "version": f"DuckDB {duckdb.__version__}"}))
 
 

@@ -26,6 +26,7 @@ void stk__builder_fail(stk__builder *b, const stk_error *err)
         return;
     b->error = *err;
     b->status = err->status ? err->status : STK_NOMEM;
+    memset(b->room, 0, sizeof b->room);
 }
 
 static void fail_nomem(stk__builder *b, size_t size)
@@ -70,6 +71,36 @@ static bool room(stk__builder *b, int first_column, int columns, size_t rows)
             return false;
     }
     return true;
+}
+
+static STK_NOINLINE bool grow_group(stk__builder *b, int group, size_t rows)
+{
+    static const struct {
+        int first, last, other; /* columns from first to last, and one more; -1: none */
+    } groups[STK__GROW_GROUPS] = {
+        [STK__GROW_SLICES] = {STK__COLUMN_slices_ts, STK__COLUMN_slices_args, STK__COLUMN_slices_flags},
+        [STK__GROW_ARGS] = {STK__COLUMN_args_key, STK__COLUMN_args_value, -1},
+        [STK__GROW_COUNTERS] = {STK__COLUMN_counters_ts, STK__COLUMN_counters_value, -1},
+        [STK__GROW_POINTS] = {STK__COLUMN_points_ts, STK__COLUMN_points_slice, -1},
+        [STK__GROW_SAMPLES] = {STK__COLUMN_samples_ts, STK__COLUMN_samples_event, -1},
+    };
+    const stk__column *columns = b->trace->store->columns;
+    const int first = groups[group].first, last = groups[group].last, other = groups[group].other;
+    if (!room(b, first, last - first + 1, rows) || (other >= 0 && !stk__builder_room(b, other, rows)))
+        return false;
+    size_t least = ROWS_MAX;
+    for (int c = first; c <= last; c++)
+        least = STK_MIN(least, columns[c].capacity / stk__column_infos[c].item_bytes);
+    if (other >= 0)
+        least = STK_MIN(least, columns[other].capacity / stk__column_infos[other].item_bytes);
+    b->room[group] = least;
+    return true;
+}
+
+/* Room for one more row behind `count` of a group. */
+static inline bool more_room(stk__builder *b, int group, size_t count)
+{
+    return STK_LIKELY(count < b->room[group]) || grow_group(b, group, count + 1);
 }
 
 /* Behind each event: columns past the cap go back to their file once enough bytes came. */
@@ -562,7 +593,7 @@ static uint32_t *key_place(stk__builder *b, stk__string key)
 static bool put_arg(stk__builder *b, stk__string key, unsigned type, stk__arg_value value)
 {
     stk__args *a = &b->trace->args;
-    if (STK_UNLIKELY(key >= b->trace->string_count) || !room(b, STK__COLUMN_args_key, 3, a->count + 1))
+    if (STK_UNLIKELY(key >= b->trace->string_count) || !more_room(b, STK__GROW_ARGS, a->count))
         return false;
     uint32_t *place = key_place(b, key);
     if (!place)
@@ -698,8 +729,7 @@ static void add_slice(stk__builder *b, uint32_t track, int64_t ts, int64_t dur, 
 {
     stk__slices *s = &b->trace->slices;
     const size_t row = s->count;
-    if (!room(b, STK__COLUMN_slices_ts, STK__COLUMN_slices_args - STK__COLUMN_slices_ts + 1, row + 1) ||
-        !stk__builder_room(b, STK__COLUMN_slices_flags, row + 1))
+    if (!more_room(b, STK__GROW_SLICES, row))
         return;
     s->ts[row] = ts;
     s->dur[row] = dur;
@@ -769,7 +799,7 @@ void stk__builder_counter(stk__builder *b, uint32_t track, int64_t ts, double va
     stk__counters *c = &b->trace->counters;
     const size_t row = c->count;
     stk__builder_drop_args(b);
-    if (refuse(b, track, ts) || !room(b, STK__COLUMN_counters_ts, 3, row + 1))
+    if (refuse(b, track, ts) || !more_room(b, STK__GROW_COUNTERS, row))
         return;
     c->ts[row] = ts;
     c->track[row] = track;
@@ -784,7 +814,7 @@ void stk__builder_flow(stk__builder *b, uint32_t track, int64_t ts, unsigned pha
     stk__flow_points *p = &b->trace->points;
     const size_t row = p->count;
     stk__builder_drop_args(b);
-    if (refuse(b, track, ts) || !room(b, STK__COLUMN_points_ts, 5, row + 1))
+    if (refuse(b, track, ts) || !more_room(b, STK__GROW_POINTS, row))
         return;
     const stk__trace_flow_key flow_row = {b->file, name, category, id};
     void *fresh;
@@ -834,7 +864,7 @@ void stk__builder_sample(stk__builder *b, uint32_t track, int64_t ts, uint32_t c
     stk__samples *s = &b->trace->samples;
     const size_t row = s->count;
     stk__builder_drop_args(b);
-    if (refuse(b, track, ts == STK__NO_TIME ? 0 : ts) || !room(b, STK__COLUMN_samples_ts, 5, row + 1))
+    if (refuse(b, track, ts == STK__NO_TIME ? 0 : ts) || !more_room(b, STK__GROW_SAMPLES, row))
         return;
     s->ts[row] = ts;
     s->track[row] = track;

@@ -21,6 +21,9 @@ enum {
     STK__KEYS
 };
 
+/* Columns that grow together, row by row. */
+enum { STK__GROW_SLICES, STK__GROW_ARGS, STK__GROW_COUNTERS, STK__GROW_POINTS, STK__GROW_SAMPLES, STK__GROW_GROUPS };
+
 typedef struct stk__string_slot {
     uint32_t hash, string; /* string 0: free, since the empty string is never looked up */
 } stk__string_slot;
@@ -36,6 +39,7 @@ struct stk__builder {
     uint32_t first_arg; /* of the args that wait for their event */
     bool loose_args;    /* some sets of args belong to no slice any more */
     uint64_t since_trim;
+    size_t room[STK__GROW_GROUPS]; /* rows that all columns of the group have room for; 0 after a failure */
 
     stk__string_slot *slots;
     size_t slot_count; /* a power of two */

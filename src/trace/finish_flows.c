@@ -80,7 +80,18 @@ static uint32_t starts_until(const stk__slices *s, const stk__trace_track *k, in
 typedef struct binder {
     const stk__trace *t;
     uint32_t *first_lane, *outer;
+    uint32_t *started; /* per track: slices that start at or before the last point; points come by time */
 } binder;
+
+static uint32_t started_until(const binder *m, uint32_t track, int64_t ts)
+{
+    const stk__trace_track *k = &m->t->tracks[track];
+    const int64_t *starts = m->t->slices.ts + k->first_slice;
+    uint32_t *n = &m->started[track];
+    while (*n < k->slice_count && starts[*n] <= ts)
+        ++*n;
+    return *n;
+}
 
 static bool is_over(const stk__slices *s, uint32_t row, int64_t ts)
 {
@@ -91,11 +102,11 @@ static bool is_over(const stk__slices *s, uint32_t row, int64_t ts)
  * The innermost slice that runs at ts, both ends included. Points come by time, so what is over stays so, and the way past it is made
  * short for the next one: else deep nesting would cost its depth for each point.
  */
-static uint32_t slice_around(const binder *m, const stk__trace_track *k, int64_t ts)
+static uint32_t slice_around(const binder *m, uint32_t track, int64_t ts)
 {
     const stk__slices *s = &m->t->slices;
-    const uint32_t until = starts_until(s, k, ts);
-    const uint32_t start = until ? k->first_slice + until - 1 : STK__NONE;
+    const uint32_t until = started_until(m, track, ts);
+    const uint32_t start = until ? m->t->tracks[track].first_slice + until - 1 : STK__NONE;
     uint32_t found = start;
     while (found != STK__NONE && is_over(s, found, ts))
         found = m->outer[found];
@@ -117,12 +128,12 @@ static uint32_t slice_behind(const stk__trace *t, const stk__trace_track *k, int
 static uint32_t find_slice(const binder *m, uint32_t track, int64_t ts, bool behind)
 {
     const stk__trace *t = m->t;
-    uint32_t row = behind ? slice_behind(t, &t->tracks[track], ts) : slice_around(m, &t->tracks[track], ts);
+    uint32_t row = behind ? slice_behind(t, &t->tracks[track], ts) : slice_around(m, track, ts);
     uint32_t lane = m->first_lane[track];
     for (int i = 0;
          i < LANES_SEARCHED && lane < t->track_count && t->tracks[lane].parent == track && t->tracks[lane].lane;
          i++, lane++) {
-        const uint32_t other = behind ? slice_behind(t, &t->tracks[lane], ts) : slice_around(m, &t->tracks[lane], ts);
+        const uint32_t other = behind ? slice_behind(t, &t->tracks[lane], ts) : slice_around(m, lane, ts);
         if (other == STK__NONE)
             continue;
         /* of several, the one that starts nearest to the point */
@@ -171,8 +182,9 @@ static void bind_all(stk__builder *b)
     const stk__trace *t = b->trace;
     const size_t slices = t->slices.count, points = t->points.count;
     binder m = {.t = t, .first_lane = find_lanes(b), .outer = stk__alloc((slices + 1) * sizeof *m.outer)};
+    m.started = stk__calloc(t->track_count + 1, sizeof *m.started);
     uint32_t *rows = stk__alloc((points + 1) * 2 * sizeof *rows);
-    if (!m.first_lane || !m.outer || !rows) {
+    if (!m.first_lane || !m.outer || !m.started || !rows) {
         fail_nomem(b, slices * sizeof *m.outer);
     } else {
         if (slices)
@@ -184,6 +196,7 @@ static void bind_all(stk__builder *b)
     }
     stk__free(rows);
     stk__free(m.outer);
+    stk__free(m.started);
     stk__free(m.first_lane);
 }
 

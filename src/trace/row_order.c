@@ -106,6 +106,7 @@ bool stk__rows_apply(stk__builder *b, int column, const uint32_t *rows, size_t c
                STK_MIN(TRIM_ROWS, count - i));
         stk__store_trim(s);
     }
+    memset(b->room, 0, sizeof b->room); /* the new column is just large enough */
     stk__column_clear(s, &s->columns[column]);
     s->columns[column] = sorted;
     *stk__column_pointer(b->trace, column) = sorted.data;
