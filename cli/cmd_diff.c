@@ -1,4 +1,5 @@
 /* stoker diff: two traces compared, with a test per name and an exit code for a regression. */
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -161,11 +162,12 @@ static int show(const stk__diff *d, cli_format format, stk__diff_section section
     cli_out_text(&text);
     if (!d->regression)
         return CLI_OK;
-    if (format != CLI_TABLE) /* a table says it itself */
-        cli_say("stoker: regression: %s %+.1f %%, limit +%g %%",
-                d->rule == STK__DIFF_STEP_TIME ? "median step time"
-                                               : "busy time of the names that changed significantly",
-                100 * d->rule_change, 100 * d->options.fail_over);
+    if (format != CLI_TABLE && isinf(d->rule_change)) /* a table says it itself */
+        cli_say("stoker: regression: %s, from 0, limit +%g %%", stk__diff_rule_text(d->rule),
+                100 * d->options.fail_over);
+    else if (format != CLI_TABLE)
+        cli_say("stoker: regression: %s %+.1f %%, limit +%g %%", stk__diff_rule_text(d->rule), 100 * d->rule_change,
+                100 * d->options.fail_over);
     return CLI_REGRESSION;
 }
 
@@ -223,7 +225,7 @@ static const cli_option diff_options_table[] = {
         diff_options, fail_over, const char *, CLI_TEXT, .name = "fail-over", .value = "PERCENT", .group = "Comparison",
         .help =
             "exit with 3 when the median step got slower by more, and significantly; without enough step markers, when "
-            "the busy time of all names that changed significantly did"),
+            "the busy time of all names that changed significantly did, or that of all names where some appeared"),
     CLI_ROW(diff_options, min_change, const char *, CLI_TEXT, .name = "min-change", .value = "PERCENT",
             .group = "Comparison",
             .help = "smaller changes are not called slower or faster, however significant (default 1%)"),

@@ -55,6 +55,17 @@ static int choose_target(const char *name, const stk__export_target **out)
                            "--to: unknown target '%s', wanted bigquery, clickhouse, spark, sqlite or csv", name);
 }
 
+/* Before the traces are read, which may take a while. */
+static int check_directory(const export_options *o, const char *dir)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    if (stk__export_check(dir, o->force, &err) == STK_OK)
+        return CLI_OK;
+    cli_say_error(&err, NULL, NULL);
+    return cli_exit_code(&err);
+}
+
 static int check_arguments(const export_options *o, const cli_arguments *arguments)
 {
     if (arguments->count < 2)
@@ -68,19 +79,19 @@ static int check_arguments(const export_options *o, const cli_arguments *argumen
                                "--shard-size %llu, wanted %llu to %llu (BigQuery takes no larger file)",
                                (unsigned long long)o->shard_bytes, (unsigned long long)STK__SHARD_BYTES_MIN,
                                (unsigned long long)STK__SHARD_BYTES_MAX);
-    return CLI_OK;
+    return check_directory(o, dir);
 }
 
 static void say_report(const char *dir, const stk__export_target *target, const stk__export_report *r)
 {
     const struct {
         uint64_t count;
-        const char *name;
-    } kinds[] = {{r->slices, "slices"},
-                 {r->counters, "counter values"},
-                 {r->flows, "flow points"},
-                 {r->samples, "samples"},
-                 {r->functions, "functions"}};
+        const char *one, *many;
+    } kinds[] = {{r->slices, "slice", "slices"},
+                 {r->counters, "counter value", "counter values"},
+                 {r->flows, "flow point", "flow points"},
+                 {r->samples, "sample", "samples"},
+                 {r->functions, "function", "functions"}};
     stk__text line = STK__TEXT_INIT;
     stk__text_printf(&line, "%s: wrote ", dir);
     const size_t start = line.length;
@@ -89,7 +100,7 @@ static void say_report(const char *dir, const stk__export_target *target, const 
             continue;
         stk__text_puts(&line, line.length > start ? ", " : "");
         cli_text_count(&line, (int64_t)kinds[i].count);
-        stk__text_printf(&line, " %s", kinds[i].name);
+        stk__text_printf(&line, " %s", kinds[i].count == 1 ? kinds[i].one : kinds[i].many);
     }
     stk__text_puts(&line, line.length > start ? "" : "an empty trace");
     stk__text_printf(&line, " for %s: %zu data file%s, ", stk__export_name(target), r->data_files,

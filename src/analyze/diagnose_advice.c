@@ -89,6 +89,21 @@ static bool tell_steps(stk__diagnosis *d)
     return add_evidence(d, &s);
 }
 
+static bool tell_idle_steps(stk__diagnosis *d)
+{
+    size_t idle = 0;
+    sentence s;
+    for (size_t r = 0; r < d->rank_count; r++)
+        idle += d->ranks[r].idle_steps;
+    if (!idle)
+        return true;
+    stk__text_printf(sentence_start(&s),
+                     "In %zu of the steps the device computes nothing; they count, since less than half would be left "
+                     "without them",
+                     idle);
+    return add_evidence(d, &s);
+}
+
 static bool tell_left_out(stk__diagnosis *d)
 {
     size_t left_out = 0;
@@ -96,10 +111,10 @@ static bool tell_left_out(stk__diagnosis *d)
     for (size_t r = 0; r < d->rank_count; r++)
         left_out += d->ranks[r].left_out;
     if (!left_out)
-        return true;
+        return tell_idle_steps(d);
     stk__text_printf(sentence_start(&s), "%zu step%s left out: without time, or without work on the device", left_out,
                      left_out == 1 ? "" : "s");
-    return add_evidence(d, &s);
+    return add_evidence(d, &s) && tell_idle_steps(d);
 }
 
 /* Time outside of the markers is not in the share, which follows XProf; where it is much, people must know. */
@@ -204,8 +219,8 @@ static bool tell_stage(stk__diagnosis *d)
     }
     stk__text_puts(t, "Slowest stage: ");
     put_name(d, t, stage->rows[0].name);
-    stk__text_printf(t, ", %.1f %% %s; %llu calls, median ", 100 * stage->rows[0].share, of[stage->kind],
-                     (unsigned long long)stage->rows[0].calls);
+    stk__text_printf(t, ", %.1f %% %s; %llu call%s, median ", 100 * stage->rows[0].share, of[stage->kind],
+                     (unsigned long long)stage->rows[0].calls, stage->rows[0].calls == 1 ? "" : "s");
     stk__text_duration(t, (double)stage->rows[0].p50);
     stk__text_puts(t, ", p95 ");
     stk__text_duration(t, (double)stage->rows[0].p95);

@@ -18,7 +18,8 @@ enum { STK__STAGE_ROWS = 12, STK__SLOWEST = 3, STK__WHAT_IFS = 3, STK__ADVICES =
 typedef struct stk__rank {
     uint32_t file, process;
     size_t first_step, step_count; /* in steps */
-    size_t left_out;               /* steps without device work, which XProf leaves out as well */
+    size_t left_out;               /* steps without time, or without device work as XProf does */
+    size_t idle_steps;             /* without device work; they count where else less than half would be left */
     stk__step_kind kind;
     uint32_t main_track;        /* where the training loop runs; STK__NONE */
     unsigned waits_seen, waits; /* bits of stk__wait_kind: that its slices have, and that count */
@@ -78,6 +79,7 @@ typedef struct stk__step_figures {
     int64_t number, ts, dur;
     uint32_t rank;
     double input_ns;
+    bool idle; /* the device computes nothing in it */
 } stk__step_figures;
 
 struct stk__diagnosis {

@@ -26,12 +26,14 @@ typedef struct sweep {
     size_t step; /* the first that is not over */
     double step_types[STK__EVENT_TYPES];
     bool computes;
+    stk__rank idle; /* sums of the steps in which the device computes nothing */
+    size_t first_figure;
 
     /* idle gaps, longest first */
     stk__idle_gap *gaps;
     size_t gap_count, gap_room;
     int64_t gap_min, idle_since;
-    bool idle;
+    bool is_idle;
 } sweep;
 
 /* ---- spans per type ---- */
@@ -88,19 +90,23 @@ static void step_close(sweep *s)
     const double rest = STK_MAX(0.0, (double)step->dur - covered);
     s->step_types[r->fills ? STK__HOST_COMPUTE : STK__UNKNOWN_TIME] += rest;
     const bool like_xprof = r->kind == STK__STEP_XPROF || r->kind == STK__STEP_DEVICE;
-    if (step->dur > 0 && (!like_xprof || !r->has_device || s->computes)) {
+    const bool idle = like_xprof && r->has_device && !s->computes;
+    if (step->dur > 0) {
+        stk__rank *sums = idle ? &s->idle : r;
         const double input = s->step_types[STK__HOST_WAIT_INPUT] + s->step_types[STK__HOST_TO_DEVICE] +
                              s->step_types[STK__DEVICE_WAIT_HOST];
         for (int type = 0; type < STK__EVENT_TYPES; type++)
-            r->type_ns[type] += s->step_types[type];
-        r->step_ns += (double)step->dur;
-        r->input_ns += input;
+            sums->type_ns[type] += s->step_types[type];
+        sums->step_ns += (double)step->dur;
+        sums->input_ns += input;
+        r->idle_steps += idle;
         s->d->figures[s->d->figure_count++] = (stk__step_figures){
             .number = step->number,
             .ts = step->ts,
             .dur = step->dur,
             .rank = (uint32_t)(r - s->d->ranks),
             .input_ns = input,
+            .idle = idle,
         };
     } else {
         r->left_out++;
@@ -108,6 +114,31 @@ static void step_close(sweep *s)
     memset(s->step_types, 0, sizeof s->step_types);
     s->computes = false;
     s->step++;
+}
+
+/*
+ * XProf leaves steps without device work out. Where that would leave less than half, the device starves, which is what
+ * to find out: then all of them count.
+ */
+static void settle_idle_steps(sweep *s)
+{
+    stk__rank *r = s->rank;
+    stk__diagnosis *d = s->d;
+    const size_t all = d->figure_count - s->first_figure;
+    if ((all - r->idle_steps) * 2 < all) {
+        for (int type = 0; type < STK__EVENT_TYPES; type++)
+            r->type_ns[type] += s->idle.type_ns[type];
+        r->step_ns += s->idle.step_ns;
+        r->input_ns += s->idle.input_ns;
+        return;
+    }
+    size_t kept = s->first_figure;
+    for (size_t i = s->first_figure; i < d->figure_count; i++)
+        if (!d->figures[i].idle)
+            d->figures[kept++] = d->figures[i];
+    d->figure_count = kept;
+    r->left_out += r->idle_steps;
+    r->idle_steps = 0;
 }
 
 /* Gives [from, to), in which `active` types run, to the steps that it lies in. */
@@ -157,11 +188,11 @@ static void watch_idle(sweep *s, int64_t at, unsigned winner, unsigned active)
     const bool idle = s->rank->has_device
                           ? !(active & DEVICE_WORKS)
                           : winner == STK__HOST_WAIT_INPUT || (winner == STK__UNKNOWN_TIME && !s->rank->fills);
-    if (idle && !s->idle)
+    if (idle && !s->is_idle)
         s->idle_since = at;
-    if (!idle && s->idle)
+    if (!idle && s->is_idle)
         gap_offer(s, s->idle_since, at);
-    s->idle = idle;
+    s->is_idle = idle;
 }
 
 /* ---- the sweep ---- */
@@ -196,10 +227,11 @@ static void run(sweep *s)
         watch_idle(s, now, winner, active);
         now = next;
     }
-    if (s->idle)
+    if (s->is_idle)
         gap_offer(s, s->idle_since, s->end);
     while (s->step < s->rank->step_count)
         step_close(s);
+    settle_idle_steps(s);
 }
 
 /* Steps that gaps start in; both are few. */
@@ -225,6 +257,7 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
     const stk__step *steps = &d->steps.rows[rank->first_step];
     const stk__step *last = &steps[rank->step_count - 1];
     sweep s = {.d = d, .c = c, .rank = rank, .steps = steps, .gaps = gaps, .gap_room = gap_room};
+    s.first_figure = d->figure_count;
     s.start = steps[0].ts;
     s.end = last->ts + last->dur;
     s.gap_min = d->options.gap_min_ns > 0 ? d->options.gap_min_ns : d->median_ns / 100;

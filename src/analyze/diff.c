@@ -147,6 +147,12 @@ static double change_of(double before, double after)
     return before > 0 && after >= 0 ? after / before - 1 : NAN;
 }
 
+/* The same where what grew from nothing is a change, and an infinite one. */
+static double growth_of(double before, double after)
+{
+    return before == 0 && after > 0 ? INFINITY : change_of(before, after);
+}
+
 static void judge_steps(stk__diff *d, const int64_t *before, const int64_t *after)
 {
     const size_t na = d->before.steps, nb = d->after.steps;
@@ -155,7 +161,7 @@ static void judge_steps(stk__diff *d, const int64_t *before, const int64_t *afte
     d->step_verdict = STK__DIFF_NO_TEST;
     if (d->basis != STK__DIFF_PER_STEP)
         return;
-    d->step_change = change_of(d->before.step.value, d->after.step.value);
+    d->step_change = growth_of(d->before.step.value, d->after.step.value);
     stk__mwu_test(before, na, after, nb, &d->step_test);
     if (stk__mwu_smallest_p(na, nb) > ALPHA)
         d->step_verdict = STK__DIFF_TOO_FEW;
@@ -449,10 +455,10 @@ static void make_row(comparison *c, size_t key, stk__diff_row *r)
     r->before = side_of(&c->sides[0], before);
     r->after = side_of(&c->sides[1], after);
     r->stage = d->options.by == STK__DIFF_NAME && (before->stage || after->stage || is_stage_name(r->label));
-    r->median_change = change_of(r->before.median.value, r->after.median.value);
+    r->median_change = growth_of(r->before.median.value, r->after.median.value);
     r->load_change = d->basis == STK__DIFF_PER_STEP ? change_of(r->before.per_step, r->after.per_step) : NAN;
     if (isnan(r->load_change))
-        r->load_change = change_of(r->before.mean, r->after.mean);
+        r->load_change = growth_of(r->before.mean, r->after.mean);
     r->impact = impact_of(r, d->basis);
     r->p = r->p_holm = NAN;
     if (!before->count || !after->count)
@@ -645,6 +651,39 @@ static stk_status compare_profiles(comparison *c, stk__top_source source, stk_er
 
 /* ---- the rule of --fail-over ---- */
 
+/*
+ * What appeared has no time before to be compared with, so all names are judged together then: those that changed,
+ * appeared and vanished move the busy time of the trace before.
+ */
+static void apply_busy_rule(stk__diff *d)
+{
+    const bool per_step = d->basis == STK__DIFF_PER_STEP;
+    double before = 0, appeared = 0, vanished = 0, common = 0, common_as_before = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const stk__diff_row *r = &d->rows[i];
+        const double was = per_step ? r->before.self_per_step : (double)r->before.self;
+        const double is = per_step ? r->after.self_per_step : (double)r->after.self;
+        before += was;
+        if (r->verdict == STK__DIFF_APPEARED) {
+            appeared += is;
+        } else if (r->verdict == STK__DIFF_VANISHED) {
+            vanished += was;
+        } else {
+            common += (double)r->after.self;
+            common_as_before += self_per_call(&r->after) * (double)r->before.count;
+        }
+    }
+    if (!per_step && common > 0) /* the traces need not be of one length */
+        appeared *= common_as_before / common;
+    if (appeared <= 0)
+        return;
+    d->rule = STK__DIFF_BUSY_TIME;
+    d->rule_after += before - d->rule_before + appeared - vanished;
+    d->rule_before = before;
+    d->rule_change = growth_of(before, STK_MAX(d->rule_after, 0.0));
+    d->regression = d->rule_change > d->options.fail_over;
+}
+
 static void apply_names_rule(stk__diff *d)
 {
     bool any = false;
@@ -658,8 +697,12 @@ static void apply_names_rule(stk__diff *d)
         d->rule_after += per_step ? r->after.self_per_step : self_per_call(&r->after) * (double)r->before.count;
     }
     d->rule = any ? STK__DIFF_NAMES_TIME : STK__DIFF_NO_RULE;
-    d->rule_change = d->rule_before > 0 ? d->rule_after / d->rule_before - 1 : 0;
+    d->rule_change = growth_of(d->rule_before, d->rule_after);
+    if (isnan(d->rule_change))
+        d->rule_change = 0;
     d->regression = d->rule_change > d->options.fail_over;
+    if (!d->regression)
+        apply_busy_rule(d);
 }
 
 /* Steps that were inferred are good enough to divide by, not to fail a build. */

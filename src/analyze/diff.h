@@ -60,7 +60,7 @@ typedef struct stk__diff_row {
     uint32_t unit; /* stk__unit */
     bool stage;    /* of an input pipeline: tf.data iterators, DataLoader, our ops and waits */
     stk__diff_side before, after;
-    double median_change; /* after / before - 1 */
+    double median_change; /* after / before - 1; infinite from 0 */
     double
         load_change; /* the same of time per step, without steps of the mean, of profiles of the share of self time */
     double impact;   /* what the change adds: per step, without steps over all calls of before; of profiles in shares */
@@ -99,6 +99,7 @@ typedef enum stk__diff_rule {
     STK__DIFF_NO_RULE,    /* none was asked for, or nothing can be tested */
     STK__DIFF_STEP_TIME,  /* median step time: when both have enough steps from markers */
     STK__DIFF_NAMES_TIME, /* busy time of the groups that changed significantly, summed: otherwise */
+    STK__DIFF_BUSY_TIME,  /* busy time of all groups: when some appeared, and those that changed are no regression */
 } stk__diff_rule;
 
 typedef struct stk__diff {
@@ -116,7 +117,7 @@ typedef struct stk__diff {
     size_t stack_count;
     /* of --fail-over */
     stk__diff_rule rule;
-    double rule_before, rule_after, rule_change;
+    double rule_before, rule_after, rule_change; /* a change from 0 is infinite */
     bool regression;
     char *label_bytes;
 } stk__diff;
@@ -135,6 +136,7 @@ typedef enum stk__diff_section {
     STK__DIFF_ONLY_STACK
 } stk__diff_section;
 
+const char *stk__diff_rule_text(stk__diff_rule rule); /* "median step time" */
 /* For people; `limit` rows per section (0: all). Names are safe for a terminal. */
 void stk__diff_text(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out);
 /* One object. */

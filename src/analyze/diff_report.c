@@ -109,6 +109,8 @@ static void put_change(char *out, size_t size, double change)
 {
     if (isnan(change))
         snprintf(out, size, "-");
+    else if (isinf(change))
+        snprintf(out, size, "from 0");
     else if (change > 9.995)
         snprintf(out, size, "x%.3g", change + 1);
     else if (fabs(change) < 0.0005)
@@ -228,7 +230,20 @@ static void text_totals(const stk__diff *d, stk__text *out)
     }
 }
 
-static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool stage, stk__text *out)
+/* So that no verdict of the rows shown is cut. */
+static int verdict_width(const stk__diff *d, bool stages, size_t limit)
+{
+    size_t width = 15, count = 0;
+    for (size_t i = 0; i < d->count && (!limit || count < limit); i++) {
+        if (stages && !d->rows[i].stage)
+            continue;
+        width = STK_MAX(width, strlen(stk__diff_verdict_text(d->rows[i].verdict)));
+        count++;
+    }
+    return (int)width + 2;
+}
+
+static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool stage, int width, stk__text *out)
 {
     char change[32], p[32], medians[2][32], loads[2][32];
     const bool per_step = d->basis == STK__DIFF_PER_STEP;
@@ -243,8 +258,8 @@ static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool sta
     const bool by_calls = r->verdict == STK__DIFF_MORE_CALLS || r->verdict == STK__DIFF_FEWER_CALLS;
     put_change(change, sizeof change, by_calls ? r->load_change : r->median_change);
     put_p(p, sizeof p, r->p_holm);
-    stk__text_printf(out, "%-17.17s%10s%9s%11s%11s%11s%11s", stk__diff_verdict_text(r->verdict), change, p, medians[0],
-                     medians[1], loads[0], loads[1]);
+    stk__text_printf(out, "%-*s%10s%9s%11s%11s%11s%11s", width, stk__diff_verdict_text(r->verdict), change, p,
+                     medians[0], medians[1], loads[0], loads[1]);
     if (per_step)
         stk__text_printf(out, "%9.4g%9.4g  ", r->before.calls_per_step, r->after.calls_per_step);
     else
@@ -296,7 +311,7 @@ static const char *group_name(const stk__diff *d)
     return names[d->options.by];
 }
 
-static void text_rows_heading(const stk__diff *d, bool stage, stk__text *out)
+static void text_rows_heading(const stk__diff *d, bool stage, int width, stk__text *out)
 {
     const bool per_step = d->basis == STK__DIFF_PER_STEP;
     const char *load = !per_step ? "mean" : stage ? "self/step" : "time/step";
@@ -305,7 +320,7 @@ static void text_rows_heading(const stk__diff *d, bool stage, stk__text *out)
                          "calls", "function");
         return;
     }
-    stk__text_printf(out, "%-17s%10s%9s%22s%22s%18s  %s\n", "", "change", "p", "median before, after", load,
+    stk__text_printf(out, "%-*s%10s%9s%22s%22s%18s  %s\n", width, "", "change", "p", "median before, after", load,
                      per_step ? "calls/step" : "calls", stage ? "stage" : group_name(d));
 }
 
@@ -316,13 +331,14 @@ static void text_rows(const stk__diff *d, size_t limit, stk__text *out)
     else
         stk__text_printf(out, "\nby %s: %zu of %zu changed; %zu tested, p corrected for all of them (Holm):\n",
                          group_name(d), d->changed, d->count, d->tested);
-    text_rows_heading(d, false, out);
+    const int width = verdict_width(d, false, limit);
+    text_rows_heading(d, false, width, out);
     const size_t shown = limit && limit < d->count ? limit : d->count;
     for (size_t i = 0; i < shown; i++) {
         if (d->basis == STK__DIFF_PER_SHARE)
             text_row_profile(&d->rows[i], out);
         else
-            text_row_slices(d, &d->rows[i], false, out);
+            text_row_slices(d, &d->rows[i], false, width, out);
     }
     text_left_out(d, shown, d->count, out);
 }
@@ -330,15 +346,16 @@ static void text_rows(const stk__diff *d, size_t limit, stk__text *out)
 static void text_stages(const stk__diff *d, bool asked, size_t limit, stk__text *out)
 {
     size_t count = 0;
+    const int width = verdict_width(d, true, limit);
     for (size_t i = 0; i < d->count; i++) {
         if (!d->rows[i].stage)
             continue;
         if (!count++) {
             stk__text_puts(out, "\nstages of the input pipeline:\n");
-            text_rows_heading(d, true, out);
+            text_rows_heading(d, true, width, out);
         }
         if (!limit || count <= limit)
-            text_row_slices(d, &d->rows[i], true, out);
+            text_row_slices(d, &d->rows[i], true, width, out);
     }
     if (limit && count > limit)
         stk__text_printf(out, "... and %zu more; --limit 0 shows all\n", count - limit);
@@ -398,6 +415,17 @@ static void text_notes(const stk__diff *d, stk__text *out)
                             "the next one would.\n");
 }
 
+const char *stk__diff_rule_text(stk__diff_rule rule)
+{
+    static const char *const texts[] = {
+        [STK__DIFF_NO_RULE] = "nothing",
+        [STK__DIFF_STEP_TIME] = "median step time",
+        [STK__DIFF_NAMES_TIME] = "busy time of the names that changed significantly",
+        [STK__DIFF_BUSY_TIME] = "busy time of all names, with those that appeared",
+    };
+    return texts[rule];
+}
+
 static void text_rule(const stk__diff *d, stk__text *out)
 {
     char before[32], after[32], change[32];
@@ -411,9 +439,7 @@ static void text_rule(const stk__diff *d, stk__text *out)
     put_ns(after, sizeof after, d->rule_after);
     put_change(change, sizeof change, d->rule_change);
     stk__text_printf(out, "%s: %s %s (%s to %s", d->regression ? "REGRESSION" : "no regression",
-                     d->rule == STK__DIFF_STEP_TIME ? "median step time"
-                                                    : "busy time of the names that changed significantly",
-                     change, before, after);
+                     stk__diff_rule_text(d->rule), change, before, after);
     if (d->rule == STK__DIFF_STEP_TIME) {
         char p[32];
         put_p(p, sizeof p, d->step_test.p);
@@ -583,7 +609,11 @@ static void json_names(const stk__diff *d, const char *key, stk__diff_verdict ve
 static void json_rule(const stk__diff *d, stk__text *out)
 {
     static const char *const rules[] = {
-        [STK__DIFF_NO_RULE] = "none", [STK__DIFF_STEP_TIME] = "step_time", [STK__DIFF_NAMES_TIME] = "names_time"};
+        [STK__DIFF_NO_RULE] = "none",
+        [STK__DIFF_STEP_TIME] = "step_time",
+        [STK__DIFF_NAMES_TIME] = "names_time",
+        [STK__DIFF_BUSY_TIME] = "busy_time",
+    };
     stk__text_printf(out, ",\n\"regression\":{\"found\":%s", d->regression ? "true" : "false");
     json_text(out, "rule", rules[d->rule]);
     json_number(out, "limit", d->options.fail_over < 0 ? NAN : d->options.fail_over);
@@ -642,7 +672,7 @@ static void csv_text(stk__text *out, const char *text)
 static void csv_number(stk__text *out, double x)
 {
     stk__text_putc(out, ',');
-    if (!isnan(x))
+    if (isfinite(x))
         number(out, x);
 }
 

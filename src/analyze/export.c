@@ -264,15 +264,15 @@ static stk_status look_at(const char *dir, bool remove_shards, bool *out_exists,
     return STK_OK;
 }
 
-static stk_status check_dir(const stk__exporter *e, stk_error *err)
+stk_status stk__export_check(const char *dir, bool force, stk_error *err)
 {
     bool exists, empty;
-    STK_TRY(look_at(e->dir, false, &exists, &empty, err));
-    if (empty || e->options.force)
+    STK_TRY(look_at(dir, false, &exists, &empty, err));
+    if (empty || force)
         return STK_OK;
     stk_error_set(err, STK_INVALID, "the directory is not empty, wanted a new or empty one, or --force");
     if (err)
-        snprintf(err->file, sizeof err->file, "%s", e->dir);
+        snprintf(err->file, sizeof err->file, "%s", dir);
     return STK_INVALID;
 }
 
@@ -342,7 +342,7 @@ static stk_status exporter_init(stk__exporter *e, stk_error *err)
     if (!e->dir || !e->temp)
         return stk__nomem(room, err);
     snprintf(e->temp, room, "%s.tmp-%ld", e->dir, (long)getpid());
-    STK_TRY(check_dir(e, err));
+    STK_TRY(stk__export_check(e->dir, e->options.force, err));
     return stk__flat_new(e->t, &e->rows, err);
 }
 

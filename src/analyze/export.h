@@ -35,6 +35,9 @@ const stk__export_target *stk__export_find(const char *name);
 const char *stk__export_name(const stk__export_target *target);
 const char *stk__export_summary(const stk__export_target *target);
 
+/* Refuses a directory that is not empty with STK_INVALID unless `force`: what stk__export_write does first. */
+stk_status stk__export_check(const char *dir, bool force, stk_error *err);
+
 /*
  * Everything is written beside `dir` first and moved there at the end, so that a failure leaves nothing behind. A
  * directory that is not empty is refused with STK_INVALID unless `force`. `report` may be NULL.

@@ -141,6 +141,8 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
     const stk__trace_track *k = &t->tracks[track];
     const unsigned role = c->roles[track];
     const stk__string step_key = role == STK__ROLE_STEPS ? stk__trace_find(t, "step", 4) : step_num;
+    /* Kineto repeats markers for the device, also on rows that are not called streams */
+    const stk__string device_side = stk__trace_find(t, "gpu_user_annotation", strlen("gpu_user_annotation"));
     const bool row = role == STK__ROLE_STEPS || (role == STK__ROLE_DERIVED && is_steps_row(t, track));
     if (role != STK__ROLE_HOST && !row)
         return true;
@@ -150,6 +152,8 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
                                   : (stk__step_kind)kinds[t->slices.name[i]];
         const bool could = kind != STK__STEP_INFERRED || (step_num != STK__NONE && t->slices.args[i]);
         if (!could || stk__slice_is_instant(t, i))
+            continue;
+        if (kind == STK__STEP_PROFILER && t->slices.category[i] == device_side)
             continue;
         int64_t number = arg_number(t, i, step_key);
         const char *name = stk__trace_str(t, t->slices.name[i]);
@@ -390,11 +394,11 @@ static bool start_at_waits(const stk__classifier *c, const uint32_t *lists, stk_
 
 /*
  * One step per mark, disjoint within a process: times rounded in the file may make neighbours overlap by a little,
- * which moves the later start; marks that lie in others (of other threads) go.
+ * which moves the later start; marks that lie in others (of other threads) go, and so do those of the same number.
  */
 static void make_rows(const marks *m, stk__steps *out)
 {
-    int64_t counted = 0;
+    int64_t counted = 0, last_number = STK__NO_NUMBER;
     for (size_t i = 0; i < m->count; i++) {
         const mark *r = &m->rows[i];
         stk__step *last = out->count ? &out->rows[out->count - 1] : NULL;
@@ -403,7 +407,8 @@ static void make_rows(const marks *m, stk__steps *out)
             counted = 0;
         } else if (start < last->ts + last->dur) {
             const int64_t covered = stk__time_between(start, last->ts + last->dur);
-            if (covered > stk__time_between(start, r->end) / 10)
+            const bool again = r->number != STK__NO_NUMBER && r->number == last_number;
+            if (again || covered > stk__time_between(start, r->end) / 10)
                 continue;
             start = last->ts + last->dur;
         }
@@ -415,6 +420,7 @@ static void make_rows(const marks *m, stk__steps *out)
             .dur = stk__time_between(start, r->end),
             .slice = r->slice,
         };
+        last_number = r->number;
         counted++;
     }
 }

@@ -86,9 +86,8 @@ typedef struct binder {
 static uint32_t started_until(const binder *m, uint32_t track, int64_t ts)
 {
     const stk__trace_track *k = &m->t->tracks[track];
-    const int64_t *starts = m->t->slices.ts + k->first_slice;
     uint32_t *n = &m->started[track];
-    while (*n < k->slice_count && starts[*n] <= ts)
+    while (*n < k->slice_count && m->t->slices.ts[k->first_slice + *n] <= ts)
         ++*n;
     return *n;
 }

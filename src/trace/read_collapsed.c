@@ -124,7 +124,7 @@ static int64_t read_count(const stack_line *line, bool scaled, bool *out_exact)
             return scaled ? whole * FRACTION_SCALE : whole;
     }
     const double x = stk__strtod(copy, NULL) * (scaled ? FRACTION_SCALE : 1);
-    *out_exact = scaled && fabs(x) < 9e15;
+    *out_exact = scaled && fabs(x) < 9e15 && fabs(x - round(x)) <= 1e-6 * fmax(1, fabs(x));
     return x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? -INT64_MAX : (int64_t)llround(x);
 }
 
@@ -228,8 +228,8 @@ static bool read_line(collapsed_reader *r, const stk__line *line)
     return true;
 }
 
-/* Whether counts at the beginning have fractions: then all are kept in thousandths. */
-static bool has_fractions(stk__input *in)
+/* The first of the counts at the beginning that has a fraction, -1: none. One makes all be kept in thousandths. */
+static int64_t first_fraction(stk__input *in)
 {
     size_t size, at = 0;
     const uint8_t *data = stk__input_peek(in, STK__LINE_WINDOW, &size);
@@ -238,9 +238,9 @@ static bool has_fractions(stk__input *in)
     bool ended;
     while (stk__line_of(data, size, &at, &line, &ended)) {
         if (!is_nothing(line.text, line.size) && split_line(line.text, line.size, &parts) && parts.fraction)
-            return true;
+            return stk__input_offset(in) + line.offset + (parts.count - line.text);
     }
-    return false;
+    return -1;
 }
 
 static void skip_byte_order_mark(stk__input *in)
@@ -256,13 +256,16 @@ static stk_status collapsed_read(stk__builder *b, stk__input *in, stk_error *err
     stk_status status = STK_OK;
     stk__line line;
     skip_byte_order_mark(in);
-    collapsed_reader r = {.b = b, .track = stk__builder_global_track(b), .scaled = has_fractions(in)};
+    const int64_t fraction = first_fraction(in);
+    collapsed_reader r = {.b = b, .track = stk__builder_global_track(b), .scaled = fraction >= 0};
     stk__lines lines = {.in = in};
     stk__trace_track *track = stk__builder_track_at(b, r.track);
     if (track)
         track->unit = r.scaled ? STK__UNIT_NONE : STK__UNIT_SAMPLES;
-    if (r.scaled)
+    if (r.scaled) {
         stk__builder_fact(b, stk__builder_str(b, "weight_scale"), stk__builder_str(b, "1000"));
+        stk__builder_note(b, STK__REASON_NUMBER, fraction);
+    }
     while (status == STK_OK && stk__lines_next(&lines, &line)) {
         if (!read_line(&r, &line))
             status = stk__nomem(r.known_capacity * sizeof *r.known, err);

@@ -7,7 +7,8 @@
  *     each path starts with the name of its track (a lane counts as its track).
  *   - samples: the stack with its weight. Before it stands the name of the thread with '_' for spaces, as FlameGraph
  *     does with the commands of perf; tracks that are no threads are named when there are several. Only samples of the
- *     unit of the first one, and of a file of perf only those of its first kind of event.
+ *     unit of the first one, and of a file of perf only those of its first kind of event. Weights that the reader kept
+ *     in thousandths, as the fact weight_scale says, are written with their fraction again.
  *   - functions of Python profiles: each one alone with its own time in ns; who called it is not carried.
  * Frames that have a module are written by their name alone, as FlameGraph does; others as "name (file:line)", with
  * _[k], _[j] or _[i] behind the name for the kernel, code made at run time and inlined frames. A ';' in names becomes
@@ -26,7 +27,7 @@
 #include "base/banned.h"
 
 /* What is deeper is added to the frame at this depth and counted as lost: paths repeat all frames above them. */
-enum { DEPTH_MAX = 4096, NAME_MAX_BYTES = 4096, FLUSH_BYTES = 1 << 18 };
+enum { DEPTH_MAX = 4096, NAME_MAX_BYTES = 4096, FLUSH_BYTES = 1 << 18, WEIGHT_SCALE = 1000 };
 #define CUT_OFF (UINT32_C(1) << 31) /* so there are at most 2^31 - 1 nodes */
 
 typedef struct fold_node {
@@ -49,6 +50,7 @@ typedef struct folder {
     size_t node_count, node_capacity;
     stk__keymap children; /* (parent, label) -> node */
     stk__text scratch;
+    bool scaled; /* values are in thousandths */
     bool nomem;
 } folder;
 
@@ -295,6 +297,7 @@ typedef struct sample_fold {
     uint32_t *made_for; /* root + 2; 0: none yet */
     uint32_t *path;     /* DEPTH_MAX call sites that are still to be made */
     stk__string *event; /* of each file: the only kind that counts; 0: all do */
+    bool *scaled;       /* of each file: its weights are thousandths */
     uint32_t unit;
 } sample_fold;
 
@@ -329,6 +332,11 @@ static uint32_t root_of(folder *f, uint32_t track, bool many)
     return find_node(f, STK__NONE, take_label(f));
 }
 
+static bool is_scaled(const stk__trace *t, const sample_fold *s, const stk__trace_track *track)
+{
+    return s->unit == STK__UNIT_NONE && track->unit == s->unit && track->file < t->file_count && s->scaled[track->file];
+}
+
 static void list_tracks(folder *f, sample_fold *s)
 {
     const stk__trace *t = f->t;
@@ -340,19 +348,23 @@ static void list_tracks(folder *f, sample_fold *s)
             continue;
         if (s->track_count == 0)
             s->unit = t->tracks[i].unit;
+        f->scaled = f->scaled || is_scaled(t, s, &t->tracks[i]);
         s->tracks[s->track_count++] = (sample_track){root_of(f, i, with_samples > 1), i};
     }
     /* tracks with the same name follow each other, so that nodes of call sites are made once per name */
     qsort(s->tracks, s->track_count, sizeof *s->tracks, by_root);
 }
 
-static void list_events(const folder *f, sample_fold *s)
+/* What the facts of files say about their samples. */
+static void read_facts(const folder *f, sample_fold *s)
 {
     const stk__trace *t = f->t;
     for (size_t i = 0; i < t->fact_count; i++) {
         const stk__trace_fact *fact = &t->facts[i];
         if (fact->file < t->file_count && strcmp(stk__trace_str(t, fact->key), "first_event") == 0)
             s->event[fact->file] = fact->value;
+        if (fact->file < t->file_count && strcmp(stk__trace_str(t, fact->key), "weight_scale") == 0)
+            s->scaled[fact->file] = strcmp(stk__trace_str(t, fact->value), "1000") == 0;
     }
 }
 
@@ -407,11 +419,21 @@ static uint32_t node_of(folder *f, sample_fold *s, uint32_t callsite, uint32_t r
     return cut ? node | CUT_OFF : node;
 }
 
+/* In thousandths when some file has its weights so. */
+static int64_t scale_weight(int64_t weight, bool multiply)
+{
+    int64_t out;
+    if (!multiply)
+        return weight;
+    return __builtin_mul_overflow(weight, (int64_t)WEIGHT_SCALE, &out) ? (weight < 0 ? INT64_MIN : INT64_MAX) : out;
+}
+
 static void fold_sample_track(folder *f, sample_fold *s, const sample_track *track)
 {
     const stk__trace *t = f->t;
     const stk__trace_track *row = &t->tracks[track->track];
     const stk__string event = row->file < t->file_count ? s->event[row->file] : 0;
+    const bool multiply = f->scaled && !is_scaled(t, s, row);
     for (size_t n = 0; n < row->sample_count && !f->nomem; n++) {
         const size_t i = row->first_sample + n;
         if (row->unit != s->unit || (event && t->samples.event[i] && t->samples.event[i] != event)) {
@@ -422,7 +444,7 @@ static void fold_sample_track(folder *f, sample_fold *s, const sample_track *tra
         const bool cut = node != STK__NONE && (node & CUT_OFF);
         if (node == STK__NONE) /* an empty stack without a thread's name is the empty text */
             node = find_node(f, STK__NONE, take_label(f));
-        add_value(f, cut ? node & ~CUT_OFF : node, t->samples.weight[i]);
+        add_value(f, cut ? node & ~CUT_OFF : node, scale_weight(t->samples.weight[i], multiply));
         f->report->samples += !cut;
         f->report->lost_samples += cut;
     }
@@ -438,10 +460,11 @@ static void fold_samples(folder *f)
         .made_for = stk__calloc(t->callsite_count, sizeof *s.made_for),
         .path = stk__alloc(DEPTH_MAX * sizeof *s.path),
         .event = stk__calloc(t->file_count, sizeof *s.event),
+        .scaled = stk__calloc(t->file_count, sizeof *s.scaled),
     };
-    f->nomem = !s.tracks || !s.of_frame || !s.node || !s.made_for || !s.path || !s.event;
+    f->nomem = !s.tracks || !s.of_frame || !s.node || !s.made_for || !s.path || !s.event || !s.scaled;
     if (!f->nomem) {
-        list_events(f, &s);
+        read_facts(f, &s);
         list_tracks(f, &s);
     }
     for (size_t i = 0; i < s.track_count && !f->nomem; i++)
@@ -452,6 +475,7 @@ static void fold_samples(folder *f)
     stk__free(s.made_for);
     stk__free(s.path);
     stk__free(s.event);
+    stk__free(s.scaled);
 }
 
 /* ---- functions ---- */
@@ -553,12 +577,29 @@ typedef struct fold_level {
     size_t path_length; /* of the text before them */
 } fold_level;
 
+/* 1500 thousandths: "1.5" */
+static void put_thousandths(stk__text *out, int64_t value)
+{
+    const uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    unsigned rest = (unsigned)(size % WEIGHT_SCALE);
+    if (value < 0)
+        stk__emit_char(out, '-');
+    stk__emit_int(out, (int64_t)(size / WEIGHT_SCALE));
+    if (rest)
+        stk__emit_char(out, '.');
+    for (unsigned unit = WEIGHT_SCALE / 10; rest; rest %= unit, unit /= 10)
+        stk__emit_char(out, (char)('0' + rest / unit));
+}
+
 static void write_line(const folder *f, stk__text *out, const stk__text *path, const entry_order *e)
 {
     stk__emit_bytes(out, path->data, path->length);
     stk__emit_bytes(out, e->text, e->size);
     stk__emit_char(out, ' ');
-    stk__emit_int(out, f->nodes[e->entry.node].value);
+    if (f->scaled)
+        put_thousandths(out, f->nodes[e->entry.node].value);
+    else
+        stk__emit_int(out, f->nodes[e->entry.node].value);
     stk__emit_char(out, '\n');
 }
 

@@ -10,6 +10,8 @@ import gzip
 import json
 import os
 import random
+import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -236,6 +238,39 @@ def test_stacks_pass_through_every_format_of_stacks(stoker):
         for ending in endings:
             path = stoker.convert(path, ending)
         assert folded_of(path) == FOLDED, (endings, folded_of(path))
+
+
+def test_weights_with_a_fraction_come_back(stoker):
+    source = stoker.write("f.collapsed", "main;f 1\nmain;g -0.005\nmain;h 1.5\n")
+    path = stoker.convert(source, ".collapsed")
+    assert "noted 1" in stoker.errors and "first at byte 16" in stoker.errors, stoker.errors
+    with open(source, encoding="utf-8") as ours, open(path, encoding="utf-8") as theirs:
+        assert ours.read() == theirs.read()
+
+
+def test_sqlite_says_which_flow_points_it_leaves_out(stoker):
+    def point(phase, tid, ts, number):
+        return {"ph": phase, "pid": 1, "tid": tid, "ts": ts, "id": number, "name": "x", "cat": "c", "bp": "e"}
+    events = [{"ph": "X", "pid": 1, "tid": 1, "ts": 0, "dur": 10, "name": "a"},
+              {"ph": "X", "pid": 1, "tid": 2, "ts": 20, "dur": 10, "name": "b"},
+              point("s", 1, 1, 1), point("f", 2, 21, 1),  # an arrow
+              point("s", 1, 2, 2), point("f", 2, 22, 3), point("f", 9, 22, 4)]  # alone, alone, without a slice
+    stoker.convert(stoker.write("flows.json", json.dumps(events)), ".sqlite")
+    assert "2 flow points as sqlite" in stoker.errors, stoker.errors
+    assert "cannot carry them: 3 flow points" in stoker.errors, stoker.errors
+
+
+def test_sqlite_names_the_file_that_it_cannot_write(stoker):
+    source, target = chrome_file(stoker), stoker.path("full.sqlite")
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+    done = subprocess.run([stoker.program, "convert", "--no-cache", source, "-o", target], capture_output=True,
+                          env=stoker.env, preexec_fn=limit, timeout=100)
+    errors = done.stderr.decode()
+    assert done.returncode and target + ": SQLite cannot write" in errors, errors
+    assert not os.path.exists(target)
 
 
 def test_profile_of_python_becomes_csv_and_ndjson(stoker):

@@ -47,6 +47,28 @@ def test_kineto_shares(program, directory):
     check_shares(program, directory, tracelib.kineto, steps=40, steps_from="markers", marker="ProfilerStep#")
 
 
+def test_a_starved_device_is_input_bound(program, directory):
+    """XProf leaves out steps without device work; where that leaves less than half of them, they count."""
+    report = diagnose(program, directory, tracelib.tensorflow(1.0))  # kernels of no length
+    assert report["steps"] == 40 and report["verdict"] == "highly_input_bound", report
+    events = tracelib.tensorflow(0.5, steps=20)
+    first = [e for e in events if e["pid"] != 1 or e.get("ts", 0) < tracelib.STEP_US]
+    report = diagnose(program, directory, first)  # the device works in the first step only
+    assert report["steps"] == 20 and report["verdict"] == "highly_input_bound", report
+    assert any("In 19 of the steps the device computes nothing" in line for line in report["evidence"]), report["evidence"]
+    most = [e for e in events if e["pid"] != 1 or e.get("ts", 0) < 15 * tracelib.STEP_US]
+    report = diagnose(program, directory, most)
+    assert report["steps"] == 15, report
+    assert any("5 steps left out" in line for line in report["evidence"]), report["evidence"]
+
+
+def test_markers_on_two_threads_are_one_step(program, directory):
+    events = tracelib.kineto(0.3, steps=20)
+    again = [dict(e, tid=e["tid"] + 1000) for e in events if e["name"].startswith("ProfilerStep#")]
+    report = diagnose(program, directory, events + again)
+    assert report["steps"] == 20 and abs(report["input_percent"] - 30) < 0.1, report
+
+
 def test_kineto_on_cpu_shares(program, directory):
     check_shares(program, directory, lambda share: tracelib.kineto(share, device=False), steps=40, steps_from="markers")
 

@@ -160,9 +160,19 @@ def test_directory_is_new_or_empty_or_forced(program, directory, trace):
     out = export(program, directory, "spark", "--shard-size", "64K", source=trace)
     _, errors = exportlib.run(program, "export", trace, "--to", "spark", out, code=2)
     assert "not empty" in errors
+    _, errors = exportlib.run(program, "export", trace + ".missing", "--to", "spark", out, code=2)
+    assert "not empty" in errors, errors  # before anything is read
     exportlib.run(program, "export", trace, "--to", "spark", "--force", out)
     assert [name for name in sorted(os.listdir(out)) if name.startswith("slice-")] == ["slice-00000.ndjson"]
     assert len(list(exportlib.lines(out, "slice"))) == 2286
+
+
+def test_one_row_is_told_as_one(program, directory, trace):
+    path = os.path.join(directory, "one.folded")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("main;f 3\n")
+    _, errors = exportlib.run(program, "export", path, "--to", "csv", os.path.join(directory, "one"))
+    assert "wrote 1 sample for csv" in errors, errors
 
 
 def test_mistakes_are_told(program, directory, trace):

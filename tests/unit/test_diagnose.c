@@ -230,6 +230,57 @@ static void root_iterators_count_only_without_the_op_around_them(void **state)
     }
 }
 
+/* TensorFlow's steps of 10 ms: 1 ms waits for data where the device works, which is the last `work` of them; else 9. */
+static stk__trace *starved(int64_t work)
+{
+    made m = {.b = new_builder()};
+    m.main = track(m.b, 1, "/host:CPU", 1, "python");
+    m.stream = track(m.b, 2, "/device:GPU:0", 14, "Stream #14(Compute)");
+    for (int64_t i = 0; i < STEPS; i++) {
+        const bool works = i >= STEPS - work;
+        stk__builder_arg_int(m.b, stk__builder_str(m.b, "step_num"), i);
+        add(m.b, m.main, i * 10 * MS, 10 * MS, "train", "");
+        add(m.b, m.main, i * 10 * MS, works ? MS : 9 * MS, "IteratorGetNext", "");
+        add(m.b, m.stream, i * 10 * MS + MS, works ? 9 * MS : 0, "gemm", "");
+    }
+    return finish(m.b);
+}
+
+static void assert_told(const stk__diagnosis *d, const char *wanted)
+{
+    stk__text text = STK__TEXT_INIT;
+    stk__diagnosis_text(d, &text);
+    assert_non_null(text.data);
+    assert_non_null(strstr(text.data, wanted));
+    stk__text_clear(&text);
+}
+
+static void steps_of_a_starved_device_count(void **state)
+{
+    char told[64];
+    stk__trace *t = starved(0); /* the device only shows up */
+    stk__diagnosis *d = diagnose(t);
+    assert_int_equal(d->figure_count, STEPS);
+    assert_true(near(d->input_percent, 90));
+    assert_int_equal(stk__diagnosis_verdict(d), STK__VERDICT_HIGHLY);
+    end(t, d);
+    t = starved(STEPS / 2 - 1);
+    d = diagnose(t);
+    assert_int_equal(d->figure_count, STEPS);
+    assert_true(near(d->input_percent, (90.0 * (STEPS / 2 + 1) + 10.0 * (STEPS / 2 - 1)) / STEPS));
+    snprintf(told, sizeof told, "In %d of the steps the device computes nothing", STEPS / 2 + 1);
+    assert_told(d, told);
+    end(t, d);
+    t = starved(STEPS / 2); /* half of them is enough */
+    d = diagnose(t);
+    assert_int_equal(d->figure_count, STEPS / 2);
+    assert_int_equal(d->figures[0].number, STEPS / 2);
+    assert_true(near(d->input_percent, 10));
+    snprintf(told, sizeof told, "%d steps left out", STEPS / 2);
+    assert_told(d, told);
+    end(t, d);
+}
+
 static void steps_without_device_work_are_left_out_as_in_xprof(void **state)
 {
     made m = {.b = new_builder()};
@@ -574,6 +625,7 @@ int main(void)
         cmocka_unit_test(waits_of_a_prefetching_thread_do_not_count),
         cmocka_unit_test(python_frames_and_annotations_are_no_work),
         cmocka_unit_test(root_iterators_count_only_without_the_op_around_them),
+        cmocka_unit_test(steps_of_a_starved_device_count),
         cmocka_unit_test(steps_without_device_work_are_left_out_as_in_xprof),
         cmocka_unit_test(hints_lower_the_confidence),
         cmocka_unit_test(blocking_time_goes_to_the_iterator_that_explains_it),

@@ -247,6 +247,82 @@ static void diff_tells_what_appeared_and_vanished(void **state)
     stk__diff_clear(&d);
 }
 
+/* Calls of "work" one after the other, and one of "new" when it takes time. */
+static stk__trace *calls_of(int count, int64_t dur, int64_t new_dur)
+{
+    uint32_t track;
+    stk__builder *b = start(&track);
+    int64_t now = 1000;
+    for (uint64_t i = 0; i < (uint64_t)count; i++) {
+        /* at odd intervals, so that no steps are seen in them */
+        stk__builder_slice(b, track, now, dur, stk__builder_str(b, "work"), 0, -1);
+        now += dur + (int64_t)(stk__mix(7, i) % 1000000);
+    }
+    if (new_dur)
+        stk__builder_slice(b, track, now, new_dur, stk__builder_str(b, "new"), 0, -1);
+    return finish(b);
+}
+
+static void compare_calls(stk__trace *before, stk__trace *after, stk__diff *out)
+{
+    stk__diff_options options = STK__DIFF_DEFAULTS;
+    options.fail_over = 0.05;
+    assert_int_equal(stk__diff_make(before, after, &options, out, NULL), STK_OK);
+    stk__trace_free(before);
+    stk__trace_free(after);
+}
+
+static void diff_from_nothing_is_slower(void **state)
+{
+    stk__diff d;
+    compare_calls(calls_of(40, 0, 0), calls_of(40, 5000, 0), &d);
+    assert_int_equal(d.basis, STK__DIFF_PER_CALL);
+    assert_int_equal(row_of(&d, "work")->verdict, STK__DIFF_SLOWER);
+    assert_true(isinf(row_of(&d, "work")->median_change));
+    assert_true(d.regression);
+    stk__text text = STK__TEXT_INIT, json = STK__TEXT_INIT, csv = STK__TEXT_INIT;
+    stk__diff_text(&d, STK__DIFF_ALL, 20, &text);
+    stk__diff_json(&d, STK__DIFF_ALL, 0, &json);
+    stk__diff_csv(&d, STK__DIFF_ALL, 0, &csv);
+    assert_non_null(strstr(text.data, "REGRESSION: busy time of the names that changed significantly from 0 (0 to "));
+    assert_null(strstr(text.data, "inf"));
+    assert_null(strstr(json.data, "inf"));
+    assert_null(strstr(csv.data, "inf"));
+    assert_null(strstr(csv.data, "null"));
+    stk__text_clear(&text);
+    stk__text_clear(&json);
+    stk__text_clear(&csv);
+    stk__diff_clear(&d);
+}
+
+static void diff_counts_names_that_appeared(void **state)
+{
+    stk__diff d;
+    compare_calls(calls_of(40, 1000, 0), calls_of(40, 1000, 20 * 40000), &d);
+    assert_int_equal(d.rule, STK__DIFF_BUSY_TIME);
+    assert_true(d.regression && fabs(d.rule_change - 20) < 1e-9);
+    stk__diff_clear(&d);
+    compare_calls(calls_of(40, 1000, 0), calls_of(40, 1000, 800), &d); /* 2 % more is under the limit */
+    assert_true(!d.regression && fabs(d.rule_change - 0.02) < 1e-9);
+    stk__diff_clear(&d);
+    compare_calls(calls_of(40, 1000, 0), calls_of(80, 1000, 3200), &d); /* of a trace twice as long: 4 % */
+    assert_true(!d.regression && fabs(d.rule_change - 0.04) < 1e-9);
+    stk__diff_clear(&d);
+}
+
+/* Verdicts stand as a whole in front of their row. */
+static void diff_cuts_no_verdict(void **state)
+{
+    stk__diff d;
+    compare_calls(calls_of(400, 100000, 0), calls_of(400, 100100, 0), &d);
+    assert_int_equal(row_of(&d, "work")->verdict, STK__DIFF_NEGLIGIBLE);
+    stk__text text = STK__TEXT_INIT;
+    stk__diff_text(&d, STK__DIFF_ALL, 20, &text);
+    assert_non_null(strstr(text.data, "\ndiffers, but by less than --min-change "));
+    stk__text_clear(&text);
+    stk__diff_clear(&d);
+}
+
 /* Samples drawn from many durations: as many as asked for, the same each time, and the verdict stays. */
 static void diff_draws_samples_that_are_many(void **state)
 {
@@ -397,6 +473,9 @@ int main(void)
         cmocka_unit_test(diff_with_few_steps_falls_back_to_names),
         cmocka_unit_test(diff_sees_calls_that_became_more),
         cmocka_unit_test(diff_tells_what_appeared_and_vanished),
+        cmocka_unit_test(diff_from_nothing_is_slower),
+        cmocka_unit_test(diff_counts_names_that_appeared),
+        cmocka_unit_test(diff_cuts_no_verdict),
         cmocka_unit_test(diff_draws_samples_that_are_many),
         cmocka_unit_test(diff_of_hostile_times_stays_defined),
         cmocka_unit_test(diff_of_slices_and_nothing_is_refused),

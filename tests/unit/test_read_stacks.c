@@ -106,7 +106,13 @@ static void collapsed_keeps_fractions_as_thousandths(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(t->samples.weight[i], wanted[i]);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_NONE);
-    assert_int_equal(all_notes(t), 0);
+    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1); /* once: that all of them are thousandths */
+    assert_int_equal(all_notes(t), 1);
+    assert_int_equal(t->notes[0].offset, 4);
+    stk__trace_free(t);
+    t = read_text("\xef\xbb\xbf# c\na;c 3\na;b 1.25\na;d 0.0004\n", "collapsed");
+    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 2); /* and what has more digits than that */
+    assert_int_equal(t->notes[0].offset, 3 + 4 + 6 + 4);
     stk__trace_free(t);
     t = read_text("a;b 12.0\na;c -3\na;d 99999999999999999999999\n", NULL);
     assert_int_equal(t->samples.weight[0], 12);
@@ -115,6 +121,13 @@ static void collapsed_keeps_fractions_as_thousandths(void **state)
     assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_SAMPLES);
     stk__trace_free(t);
+}
+
+static void collapsed_gives_fractions_back(void **state)
+{
+    assert_folds("a;b 1.25\na;c 3\na;d 1e-3\na;e -2.5\na;e -0.75\na;f 0.1\na;g 0\n", "collapsed",
+                 "a;b 1.25\na;c 3\na;d 0.001\na;e -3.25\na;f 0.1\na;g 0\n");
+    assert_folds("a;b 1250\na;c 2.0\n", "collapsed", "a;b 1250\na;c 2\n");
 }
 
 static void collapsed_replaces_text_that_is_not_utf8(void **state)
@@ -383,6 +396,7 @@ int main(void)
         cmocka_unit_test(collapsed_reads_counts_frames_and_marks),
         cmocka_unit_test(collapsed_folds_to_itself_in_order_of_bytes),
         cmocka_unit_test(collapsed_keeps_fractions_as_thousandths),
+        cmocka_unit_test(collapsed_gives_fractions_back),
         cmocka_unit_test(collapsed_replaces_text_that_is_not_utf8),
         cmocka_unit_test(perf_reads_every_form_of_header),
         cmocka_unit_test(perf_folds_names_as_flamegraph_does),

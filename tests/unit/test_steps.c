@@ -202,6 +202,32 @@ static void neighbours_that_overlap_by_rounding_both_stay(void **state)
     done(t, &steps);
 }
 
+/* The same step on two threads, the second one late by nearly all of it; and once more by the device. */
+static void one_number_on_two_threads_is_one_step(void **state)
+{
+    static const int64_t late[] = {0, MS, 9 * MS + 900 * US};
+    for (size_t n = 0; n < sizeof late / sizeof late[0]; n++) {
+        stk__builder *b = start();
+        const uint32_t main = track(b, 1, "python", 1, "main"), other = track(b, 1, "python", 2, "other");
+        const uint32_t device = track(b, 0, "python", 3, "");
+        for (int64_t i = 0; i < 6; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)i);
+            add_numbered(b, main, i * 10 * MS, 10 * MS, "ProfilerStep#", i);
+            add_numbered(b, other, i * 10 * MS + late[n], 10 * MS, "ProfilerStep#", i);
+            add(b, device, i * 10 * MS + MS, 9 * MS, name, "gpu_user_annotation");
+        }
+        stk__trace *t = finish(b);
+        stk__steps steps = find(t);
+        assert_int_equal(steps.count, 6);
+        for (int64_t i = 0; i < 6; i++) {
+            assert_int_equal(steps.rows[i].number, i);
+            assert_int_equal(steps.rows[i].dur, 10 * MS);
+        }
+        done(t, &steps);
+    }
+}
+
 static void processes_have_steps_of_their_own(void **state)
 {
     stk__builder *b = start();
@@ -412,6 +438,7 @@ int main(void)
         cmocka_unit_test(the_profilers_steps_win_over_names_like_train),
         cmocka_unit_test(recorder_step_starts_at_the_wait_before_it),
         cmocka_unit_test(neighbours_that_overlap_by_rounding_both_stay),
+        cmocka_unit_test(one_number_on_two_threads_is_one_step),
         cmocka_unit_test(processes_have_steps_of_their_own),
         cmocka_unit_test(device_steps_count_where_the_host_does_not_hold_them),
         cmocka_unit_test(a_name_that_comes_back_regularly_is_a_step),
