@@ -282,7 +282,7 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
         stk__text_bytes(text, (uint64_t)amount);
     } else {
         cli_text_count(text, amount);
-        stk__text_puts(text, unit == STK__UNIT_SAMPLES ? " samples" : "");
+        stk__text_puts(text, unit != STK__UNIT_SAMPLES ? "" : amount == 1 ? " sample" : " samples");
     }
 }
 

@@ -26,6 +26,7 @@ enum {
     PIECE_BYTES = 64 * 1024,
     ALIGN = 4096,
     LEFT_OVER_S = 3600,
+    HASH_PIECE = 8 << 20,
 };
 
 static const char magic[8] = "stktrc\r\n";
@@ -61,6 +62,23 @@ static uint64_t head_check(const cache_head *head)
     cache_head copy = *head;
     copy.check = 0;
     return XXH3_64bits(&copy, sizeof copy);
+}
+
+/* In pieces, so that --memory holds. */
+static uint64_t hash_column(const stk__trace *t, const void *data, uint64_t bytes)
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return 0;
+    XXH3_64bits_reset(state);
+    for (uint64_t at = 0; at < bytes; at += HASH_PIECE) {
+        XXH3_64bits_update(state, (const char *)data + at, (size_t)STK_MIN((uint64_t)HASH_PIECE, bytes - at));
+        if (at)
+            stk__trace_trim(t);
+    }
+    const uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
 }
 
 /* ---- which file ---- */
@@ -157,7 +175,7 @@ static bool attach(stk__trace *t, const cache_head *head, char *base)
         const stk__column_info *info = &stk__column_infos[i];
         const uint64_t rows = head->column[i].rows;
         void *data = base + head->column[i].offset;
-        if (XXH3_64bits(data, rows * info->item_bytes) != head->column[i].hash)
+        if (hash_column(t, data, rows * info->item_bytes) != head->column[i].hash)
             return false;
         t->store->columns[i] = (stk__column){data, rows * info->item_bytes, STK__IN_CACHE, 0};
         *stk__column_pointer(t, i) = data;
@@ -293,7 +311,7 @@ static void fill_head(const stk__trace *t, cache_head *head)
         const void *data = *stk__column_pointer((stk__trace *)(uintptr_t)t, i);
         head->column[i].rows = rows;
         head->column[i].offset = offset;
-        head->column[i].hash = XXH3_64bits(data ? data : "", bytes);
+        head->column[i].hash = hash_column(t, data, bytes);
         offset = (offset + bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     head->file_bytes = offset;

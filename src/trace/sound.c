@@ -3,6 +3,15 @@
 
 #include "base/banned.h"
 
+enum { TRIM_ROWS = 1 << 18 };
+
+/* So that --memory holds. */
+static void trim_at(const stk__trace *t, size_t row)
+{
+    if (row % TRIM_ROWS == TRIM_ROWS - 1)
+        stk__trace_trim(t);
+}
+
 static bool below(const uint32_t *rows, size_t count, size_t limit)
 {
     uint32_t highest = 0;
@@ -77,6 +86,7 @@ static bool slices_are_sound(const stk__trace *t)
     for (size_t i = 0; i < s->count; i++) {
         const bool in_order = i == 0 || s->track[i] != s->track[i - 1] || s->ts[i] >= s->ts[i - 1];
         const uint32_t parent = s->parent[i];
+        trim_at(t, i);
         if (!in_order || !time_fits(s->ts[i]) || s->dur[i] < 0 || s->dur[i] > STK__TIME_MAX - s->ts[i] ||
             (parent != STK__NONE && (parent >= i || s->track[parent] != s->track[i])))
             return false;
@@ -91,6 +101,7 @@ static bool args_are_sound(const stk__trace *t)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const unsigned type = a->type[i] & STK__ARG_TYPE;
+        trim_at(t, i);
         if (type > STK__ARG_JSON || a->key[i] >= t->string_count ||
             ((type == STK__ARG_STRING || type == STK__ARG_JSON) && a->value[i].string >= t->string_count))
             return false;
@@ -170,6 +181,13 @@ static bool tables_are_sound(const stk__trace *t)
 
 bool stk__trace_is_sound(const stk__trace *t)
 {
-    return strings_are_sound(t) && tables_are_sound(t) && tracks_are_sound(t) && slices_are_sound(t) &&
-           args_are_sound(t) && points_are_sound(t) && profiles_are_sound(t);
+    static bool (*const checks[])(const stk__trace *) = {strings_are_sound, tables_are_sound, tracks_are_sound,
+                                                         slices_are_sound,  args_are_sound,   points_are_sound,
+                                                         profiles_are_sound};
+    bool sound = true;
+    for (size_t i = 0; i < STK_COUNT(checks) && sound; i++) {
+        sound = checks[i](t);
+        stk__trace_trim(t);
+    }
+    return sound;
 }
