@@ -33,7 +33,7 @@ bench: deps build ## measure, and print the table of docs/performance.md
 numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, and print what differs
 	@scripts/numerics.sh
 
-export-check: deps build ## load what `stoker export` writes into Spark and ClickHouse (chDB), and compare
+export-check: build ## load what `stoker export` writes into Spark and ClickHouse (chDB), and compare
 	@scripts/export_check.sh
 
 format: ## clang-format over all C files

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian and its kin, and nothing else: deps.sh [fuzz] [format]
+# Installs what is missing on Debian and its kin, and nothing else: deps.sh [fuzz] [format] [export]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,7 +42,8 @@ for wish in "$@"; do
         compgen -G "$runtime/lib/linux/libclang_rt.fuzzer-*.a" >/dev/null || missing+=(libclang-rt-dev)
         ;;
     format) need_command clang-format clang-format ;;
-    *) echo "deps.sh: unknown '$wish', wanted fuzz or format" >&2; exit 2 ;;
+    export) need_command java default-jre-headless ;;
+    *) echo "deps.sh: unknown '$wish', wanted fuzz, format or export" >&2; exit 2 ;;
     esac
 done
 

@@ -4,10 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [ -x build/stoker ] || make build
-if ! command -v java >/dev/null 2>&1; then
-    echo "export_check.sh: PySpark needs Java; on Debian: apt-get install default-jre-headless" >&2
-    exit 1
-fi
+scripts/deps.sh export # PySpark runs on Java
 wanted=bench/requirements-export.txt
 environment=.venv-peers-export
 if ! cmp -s "$wanted" "$environment/$(basename "$wanted")"; then

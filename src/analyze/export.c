@@ -373,3 +373,26 @@ stk_status stk__export_write(const stk__trace *t, const stk__export_target *targ
     stk__free(e.temp);
     return status;
 }
+
+const char stk__export_function_queries[] = "-- Functions by their own time.\n"
+                                            "SELECT name, source, line, calls, primitive_calls, self_ns, total_ns\n"
+                                            "FROM `function` ORDER BY self_ns DESC LIMIT 20;\n";
+
+stk_status stk__export_write_queries(stk__exporter *e, const char *head, const stk__export_queries *queries,
+                                     stk_error *err)
+{
+    const struct {
+        const stk__flat_table *table;
+        const char *text;
+    } parts[] = {{&stk__flat_slice, queries->slice},
+                 {&stk__flat_counter, queries->counter},
+                 {&stk__flat_sample, queries->sample},
+                 {&stk__flat_function, queries->function}};
+    stk__text out = STK__TEXT_INIT;
+    stk__text_puts(&out, head);
+    for (size_t i = 0; i < STK_COUNT(parts); i++) {
+        if (parts[i].table->count(e->t))
+            stk__text_printf(&out, "\n%s", parts[i].text);
+    }
+    return stk__export_text(e, "queries.sql", &out, false, err);
+}

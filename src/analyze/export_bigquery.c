@@ -124,26 +124,11 @@ static const char sample_queries[] =
     "SELECT stack[SAFE_ORDINAL(ARRAY_LENGTH(stack))] AS frame, unit, COUNT(*) AS samples, SUM(weight) AS self\n"
     "FROM sample GROUP BY frame, unit ORDER BY self DESC LIMIT 20;\n";
 
-static const char function_queries[] = "-- Functions by their own time.\n"
-                                       "SELECT name, source, line, calls, primitive_calls, self_ns, total_ns\n"
-                                       "FROM `function` ORDER BY self_ns DESC LIMIT 20;\n";
-
 static stk_status write_queries(stk__exporter *e, stk_error *err)
 {
-    stk__text out = STK__TEXT_INIT;
-    stk__text_puts(&out, "-- Run with: bq query --use_legacy_sql=false --dataset_id=DATASET < queries.sql\n");
-    const struct {
-        const stk__flat_table *table;
-        const char *text;
-    } parts[] = {{&stk__flat_slice, slice_queries},
-                 {&stk__flat_counter, counter_queries},
-                 {&stk__flat_sample, sample_queries},
-                 {&stk__flat_function, function_queries}};
-    for (size_t i = 0; i < STK_COUNT(parts); i++) {
-        if (parts[i].table->count(e->t))
-            stk__text_printf(&out, "\n%s", parts[i].text);
-    }
-    return stk__export_text(e, "queries.sql", &out, false, err);
+    const stk__export_queries queries = {slice_queries, counter_queries, sample_queries, stk__export_function_queries};
+    return stk__export_write_queries(
+        e, "-- Run with: bq query --use_legacy_sql=false --dataset_id=DATASET < queries.sql\n", &queries, err);
 }
 
 static stk_status write_readme(stk__exporter *e, stk_error *err)

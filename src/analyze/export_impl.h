@@ -38,4 +38,16 @@ size_t stk__export_tables(const stk__trace *t, const stk__flat_table *out[STK__E
 /* "Columns" of the README: one list per table. */
 void stk__export_columns(stk__exporter *e, stk__text *out);
 
+/* Queries for each table, in the engine's own SQL. */
+typedef struct stk__export_queries {
+    const char *slice, *counter, *sample, *function;
+} stk__export_queries;
+
+/* The same in all of them. */
+extern const char stk__export_function_queries[];
+
+/* queries.sql: `head`, then the queries of those tables that have rows. */
+stk_status stk__export_write_queries(stk__exporter *e, const char *head, const stk__export_queries *queries,
+                                     stk_error *err);
+
 #endif

@@ -121,6 +121,8 @@ static inline void stk__sql_number(sqlite3_context *out, int64_t number)
         sqlite3_result_int64(out, number);
 }
 
+/* Tells SQLite the columns of the table that is being connected. */
+int stk__sql_declare(sqlite3 *db, const char *columns);
 /* Sets the message of a failed call as that of the table; SQLite's code. */
 int stk__sql_failed(sqlite3_vtab *vtab, const stk_error *err);
 

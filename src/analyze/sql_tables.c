@@ -38,14 +38,9 @@ void stk__sql_unit(sqlite3_context *out, uint32_t unit)
 static int table_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
 {
     const module_state *state = arg;
-    char *declaration = sqlite3_mprintf("CREATE TABLE t(%s)", state->table->columns);
-    if (!declaration)
-        return SQLITE_NOMEM;
-    const int code = sqlite3_declare_vtab(db, declaration);
-    sqlite3_free(declaration);
+    const int code = stk__sql_declare(db, state->table->columns);
     if (code != SQLITE_OK)
         return code;
-    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
     table_vtab *vtab = stk__calloc(1, sizeof *vtab);
     if (!vtab)
         return SQLITE_NOMEM;

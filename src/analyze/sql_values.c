@@ -62,6 +62,16 @@ stk__string stk__sql_text(const stk__sql *s, sqlite3_value *value)
     return text ? stk__trace_find(s->trace, text, (size_t)sqlite3_value_bytes(value)) : STK__NONE;
 }
 
+int stk__sql_declare(sqlite3 *db, const char *columns)
+{
+    char *declaration = sqlite3_mprintf("CREATE TABLE t(%s)", columns);
+    if (!declaration)
+        return SQLITE_NOMEM;
+    const int code = sqlite3_declare_vtab(db, declaration);
+    sqlite3_free(declaration);
+    return code == SQLITE_OK ? sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS) : code;
+}
+
 int stk__sql_failed(sqlite3_vtab *vtab, const stk_error *err)
 {
     sqlite3_free(vtab->zErrMsg);
