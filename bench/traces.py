@@ -349,7 +349,7 @@ class Traces(images.Images):
         out = json.loads(done.stdout)
         for query in out["queries"]:
             self.row(f"`{query['query']}`, {out['slices']:,} slices / plain table in memory, no index (SQLite {out['sqlite']})",
-                     f"{query['memory_s'] / query['stoker_s']:.1f}", f"the first time {query['memory_s'] / query['first_s']:.1f}")
+                     f"{query['memory_ratio']:.1f}", f"row by row {query['rows_memory_ratio']:.1f}")
 
     def reopen(self):
         """a file that was read before"""
