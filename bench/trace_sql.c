@@ -233,13 +233,13 @@ static void measure(const stk__trace *t, sqlite3 *const *plain, int rounds, cons
     fflush(stdout);
 }
 
-/* Usage: trace_sql [SLICES [ROUNDS [FILE]]]; FILE is the plain table on disk, removed at the end. */
+/* Usage: trace_sql [SLICES [ROUNDS [FILE]]]; FILE is the plain table on disk, removed at the end; SQLite's own temporary file unless told. */
 int main(int argc, char **argv)
 {
     const size_t slices = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
     const long wanted = argc > 2 ? strtol(argv[2], NULL, 10) : 3;
     const int rounds = wanted < 1 ? 1 : wanted > ROUNDS_MAX ? ROUNDS_MAX : (int)wanted;
-    const char *path = argc > 3 ? argv[3] : "trace_sql.db";
+    const char *path = argc > 3 ? argv[3] : "";
     stk__trace *trace = make_trace(slices);
     unlink(path);
     sqlite3 *plain[WAYS] = {[MEMORY] = make_plain(trace, ":memory:"), [DISK] = make_plain(trace, path)};

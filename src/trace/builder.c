@@ -906,9 +906,8 @@ void stk__builder_total(stk__builder *b, stk__string track, stk__string name, ui
 
 /* ---- the end ---- */
 
-static void bound(const stk__trace *t, int64_t start, int64_t end, bool *any, int64_t *low, int64_t *high)
+static void bound(int64_t start, int64_t end, bool *any, int64_t *low, int64_t *high)
 {
-    (void)t;
     *low = *any ? STK_MIN(*low, start) : start;
     *high = *any ? STK_MAX(*high, end) : end;
     *any = true;
@@ -919,12 +918,12 @@ static void find_bounds(stk__trace *t)
     bool any = false;
     int64_t low = 0, high = 0;
     for (size_t i = 0; i < t->slices.count; i++)
-        bound(t, t->slices.ts[i], t->slices.ts[i] + t->slices.dur[i], &any, &low, &high);
+        bound(t->slices.ts[i], t->slices.ts[i] + t->slices.dur[i], &any, &low, &high);
     for (size_t i = 0; i < t->counters.count; i++)
-        bound(t, t->counters.ts[i], t->counters.ts[i], &any, &low, &high);
+        bound(t->counters.ts[i], t->counters.ts[i], &any, &low, &high);
     for (size_t i = 0; i < t->samples.count; i++) {
         if (t->samples.ts[i] != STK__NO_TIME)
-            bound(t, t->samples.ts[i], t->samples.ts[i], &any, &low, &high);
+            bound(t->samples.ts[i], t->samples.ts[i], &any, &low, &high);
     }
     t->start_ns = low;
     t->end_ns = high;

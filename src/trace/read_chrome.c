@@ -339,7 +339,7 @@ void stk__chrome_free(stk__chrome *r)
 static void set_resolution(const stk__chrome *r)
 {
     if (r->timed)
-        stk__builder_file(r->b)->resolution_ns = r->below_us || r->rounded ? 1 : 1000;
+        stk__builder_file(r->b)->resolution_ns = r->below_us ? 1 : 1000;
 }
 
 static void read_all(stk__chrome *r)
@@ -370,21 +370,6 @@ static stk_status chrome_read(stk__builder *b, stk__input *in, stk_error *err)
     return status;
 }
 
-static bool contains(const uint8_t *data, size_t size, const char *text)
-{
-    const size_t length = strlen(text);
-    const uint8_t *p = data, *end = data + size;
-    while ((size_t)(end - p) >= length) {
-        p = memchr(p, text[0], (size_t)(end - p) - length + 1);
-        if (!p)
-            return false;
-        if (memcmp(p, text, length) == 0)
-            return true;
-        p++;
-    }
-    return false;
-}
-
 /* A file that was cut off inside {"traceEvents":[ */
 static bool cut_in_the_head(const uint8_t *p, const uint8_t *end)
 {
@@ -409,11 +394,11 @@ static int chrome_detect(const uint8_t *data, size_t size, bool whole)
     if (p == end || (*p != '{' && *p != '['))
         return 0;
     const size_t left = (size_t)(end - p);
-    if (contains(p, left, "speedscope.app/file-format-schema"))
+    if (stk__bytes_contain(p, left, "speedscope.app/file-format-schema"))
         return 0;
-    if (contains(p, left, "\"traceEvents\""))
+    if (stk__bytes_contain(p, left, "\"traceEvents\""))
         return 90;
-    if (contains(p, left, "\"ph\""))
+    if (stk__bytes_contain(p, left, "\"ph\""))
         return 80;
     const size_t first = key_at(stk__json_skip_space(p + 1, end), end, &key);
     if (*p == '{' && first && stk__chrome_container_key(key, first))

@@ -163,7 +163,7 @@ typedef struct stk__chrome {
     size_t facts;
 
     /* of all times */
-    bool timed, below_us, rounded;
+    bool timed, below_us;
 
     /* caches */
     stk__chrome_place places[STK__CHROME_PLACES];

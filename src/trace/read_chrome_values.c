@@ -75,9 +75,8 @@ bool stk__chrome_time(stk__chrome *r, const stk__chrome_value *v, int64_t *out)
     if (!stk__chrome_number(v, &n) || !stk__json_scaled(&n, 3, out, &rounded))
         return false;
     r->timed = true;
-    r->rounded |= rounded;
     if (n.exponent < 0 && !r->below_us)
-        r->below_us = *out % 1000 != 0;
+        r->below_us = rounded || *out % 1000 != 0;
     return true;
 }
 

@@ -428,34 +428,18 @@ static stk_status flamegraph_read(stk__builder *b, stk__input *in, stk_error *er
     return status;
 }
 
-static bool contains(const uint8_t *data, size_t size, const char *text)
-{
-    const size_t length = strlen(text);
-    for (size_t at = 0; at + length <= size; at++) {
-        const uint8_t *hit = memchr(data + at, text[0], size - at - length + 1);
-        if (!hit)
-            return false;
-        at = (size_t)(hit - data);
-        if (memcmp(hit, text, length) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int flamegraph_detect(const uint8_t *data, size_t size, bool whole)
 {
     static const char *const signs[] = {"FlameGraph", "flamegraph",    "Flame Graph",
                                         "inferno",    "id=\"frames\"", "class=\"func_g\""};
-    size_t at = 0;
-    while (at < size && (data[at] <= ' ' || data[at] == 0xef || data[at] == 0xbb || data[at] == 0xbf))
-        at++;
-    if (at == size || data[at] != '<' || !contains(data, STK_MIN(size, at + 4096), "<svg"))
+    const size_t at = stk__bytes_start(data, size);
+    if (at == size || data[at] != '<' || !stk__bytes_contain(data, STK_MIN(size, at + 4096), "<svg"))
         return 0;
     for (size_t i = 0; i < STK_COUNT(signs); i++) {
-        if (contains(data, size, signs[i]))
+        if (stk__bytes_contain(data, size, signs[i]))
             return 95;
     }
-    return contains(data, size, "<title>") && contains(data, size, "samples,") ? 60 : 0;
+    return stk__bytes_contain(data, size, "<title>") && stk__bytes_contain(data, size, "samples,") ? 60 : 0;
 }
 
 const stk__reader stk__reader_flamegraph = {

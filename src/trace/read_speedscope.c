@@ -581,32 +581,18 @@ static stk_status speedscope_read(stk__builder *b, stk__input *in, stk_error *er
     return status;
 }
 
-static bool contains(const uint8_t *data, size_t size, const char *text)
-{
-    const size_t length = strlen(text);
-    for (size_t at = 0; at + length <= size; at++) {
-        const uint8_t *hit = memchr(data + at, text[0], size - at - length + 1);
-        if (!hit)
-            return false;
-        at = (size_t)(hit - data);
-        if (memcmp(hit, text, length) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* The schema says it. Files without it have profiles with a start, which no other format has. */
 static int speedscope_detect(const uint8_t *data, size_t size, bool whole)
 {
-    size_t at = 0;
-    while (at < size && (data[at] <= ' ' || data[at] == 0xef || data[at] == 0xbb || data[at] == 0xbf))
-        at++;
+    const size_t at = stk__bytes_start(data, size);
     if (at == size || data[at] != '{')
         return 0;
-    if (contains(data, size, "speedscope.app/file-format-schema.json") && !contains(data, size, "\"traceEvents\""))
+    if (stk__bytes_contain(data, size, "speedscope.app/file-format-schema.json") &&
+        !stk__bytes_contain(data, size, "\"traceEvents\""))
         return 100;
-    const bool shared = contains(data, size, "\"shared\"") && contains(data, size, "\"frames\"");
-    const bool profiles = contains(data, size, "\"profiles\"") && contains(data, size, "\"startValue\"");
+    const bool shared = stk__bytes_contain(data, size, "\"shared\"") && stk__bytes_contain(data, size, "\"frames\"");
+    const bool profiles =
+        stk__bytes_contain(data, size, "\"profiles\"") && stk__bytes_contain(data, size, "\"startValue\"");
     return shared && profiles ? 80 : shared || profiles ? 30 : 0;
 }
 

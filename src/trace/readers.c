@@ -25,6 +25,28 @@ const stk__reader *stk__reader_find(const char *name)
     return NULL;
 }
 
+bool stk__bytes_contain(const uint8_t *data, size_t size, const char *text)
+{
+    const size_t length = strlen(text);
+    for (size_t at = 0; at + length <= size; at++) {
+        const uint8_t *hit = memchr(data + at, text[0], size - at - length + 1);
+        if (!hit)
+            return false;
+        at = (size_t)(hit - data);
+        if (memcmp(hit, text, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t stk__bytes_start(const uint8_t *data, size_t size)
+{
+    size_t at = 0;
+    while (at < size && (data[at] <= ' ' || data[at] == 0xef || data[at] == 0xbb || data[at] == 0xbf))
+        at++;
+    return at;
+}
+
 const stk__reader *stk__reader_detect(const uint8_t *data, size_t size, bool whole)
 {
     const stk__reader *best = NULL;
