@@ -1,6 +1,6 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
-.PHONY: all help deps build test lint demo fuzz bench numerics export-check format install clean
+.PHONY: all help deps build test lint demo fuzz bench numerics export-check bench-check format install clean
 
 all: build ## build build/stoker and libstoker.so
 
@@ -35,6 +35,9 @@ numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, 
 
 export-check: build ## load what `stoker export` writes into Spark and ClickHouse (chDB), and compare
 	@scripts/export_check.sh
+
+bench-check: build ## give results of `stoker bench` to Apache Otava and benchstat
+	@scripts/bench_check.sh
 
 format: ## clang-format over all C files
 	@scripts/deps.sh format

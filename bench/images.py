@@ -1,24 +1,15 @@
 #!/usr/bin/env python3
-"""Run the image benchmarks: Stoker, other systems and bare C loops by turns; bench/images.sh builds what they need.
+"""Run the image benchmarks: Stoker against other systems and bare C loops; bench/images.sh builds what they need.
 
-In each round every contestant of a work runs once, in random order. The figures are ratios within a round: their
-median, with the least and the greatest. A complete run writes its tables into docs/performance.md.
+Writes build/bench/images.toml, which `stoker bench` measures. A complete run also writes the tables into
+docs/performance.md.
 """
-import argparse
-import glob
 import json
 import os
-import random
-import resource
-import statistics
 import subprocess
 import sys
 
-import run
-
-PEERS = os.path.join(run.ROOT, "bench", "peers")
-BEGIN, END = "<!-- images -->", "<!-- end images -->"
-THREADS = 2
+import suitelib as lib
 
 CIFAR = ("shuffle(seed=1) | repeat({times}) | parse(image=bytes, label=int64) | decode_image(image) | "
          "pad(image, 4, mode=reflect) | random_crop(image, 32, 32) | random_flip(image) | "
@@ -64,253 +55,118 @@ WORKS = {
 }
 
 
-class Rate:
-    """One measurement: samples per second, and CPU seconds per 1,000 samples."""
-
-    def __init__(self, per_s, cpu):
-        self.per_s, self.cpu = per_s, cpu
-
-
-# ---- contestants ----
-
-def data_folder(quick):
-    folder = os.path.join(run.DATA, "images-quick" if quick else "images")
-    if not os.path.isdir(folder):
-        python = os.path.join(run.ROOT, ".venv-peers-data", "bin", "python")
-        if not os.path.exists(python):
-            raise run.Failed(f"the pictures cannot be made: {reason('data') or '.venv-peers-data is missing'}")
-        subprocess.check_call([python, os.path.join(run.ROOT, "bench", "make_images.py"), folder]
-                              + (["--quick"] if quick else []))
-    return folder
-
-
-def set_files(folder, name):
-    return sorted(glob.glob(os.path.join(folder, name + "-*.tfrecord")))
-
+# ---- data and peers ----
 
 def reason(name):
     """Why a peer is not there, or None."""
-    path = os.path.join(run.TOOLS, name + ".reason")
+    path = os.path.join(lib.TOOLS, name + ".reason")
     if os.path.exists(path):
         with open(path, encoding="utf-8", errors="replace") as f:
             return f.read().strip()
-    if name in SYSTEMS and not os.path.exists(os.path.join(run.ROOT, SYSTEMS[name][1], "bin", "python")):
+    if name in SYSTEMS and not os.path.exists(lib.python_of(SYSTEMS[name][1])):
         return f"{SYSTEMS[name][1]} is missing; bench/images.sh makes it"
     return None
 
 
-class Stoker:
-    def __init__(self, work, folder, seconds, threads=THREADS):
-        self.work, self.folder, self.threads = work, folder, threads
-        with open(os.path.join(folder, "sets.json"), encoding="utf-8") as f:
-            self.count = json.load(f)["sets"][work["set"]]["count"]
-        self.times = 1
-        # The first run makes the index and warms the page cache, the second one finds how much there is to do.
-        self.once()
-        self.times = max(1, round(0.3 * seconds * self.once().per_s / self.count))
-        self.times = max(1, round(seconds * self.once().per_s / self.count))
-
-    def once(self):
-        text = f'tfrecord("{self.folder}/{self.work["set"]}-*.tfrecord") | {self.work["text"]}'
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        out = run.stoker(text.replace("{times}", str(self.times)), self.threads)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return Rate(out["samples_per_s"], 1000 * cpu / out["samples"])
-
-
-class Loop:
-    def __init__(self, work, folder, seconds):
-        program = os.path.join(run.TOOLS, work["loop"])
-        self.command = [program, str(THREADS), str(seconds), *set_files(folder, work["set"])]
-
-    def once(self):
-        out = run.run_json(self.command)
-        return Rate(out["images_per_s"], out["cpu_s_per_1000"])
-
-
-class Peer:
-    def __init__(self, name, work, folder, seconds, bench):
-        self.name, self.work, self.folder, self.seconds = name, work, folder, seconds
-        variants = SYSTEMS[name][2]
-        rates = {variant: self.trial(variant, min(seconds, 3)) for variant in variants}
-        self.variant = max(rates, key=lambda v: rates[v]["samples_per_s"])
-        self.version = rates[self.variant]["version"]
-        if len(variants) > 1:
-            bench.note(f"{work['title']}, {self.version}, samples/s by variant: "
-                       + ", ".join(f"{v} {rates[v]['samples_per_s']:,.0f}" for v in variants))
-
-    def trial(self, variant, seconds):
-        """The best of up to three runs, one if it was quiet: noise must not choose a slower variant for a peer."""
-        tried = []
-        while len(tried) < 3:
-            others = run.Others()
-            tried.append(self.measure(variant, seconds))
-            if others.share() <= run.QUIET:
-                break
-        return max(tried, key=lambda out: out["samples_per_s"])
-
-    def measure(self, variant, seconds):
-        python = os.path.join(run.ROOT, SYSTEMS[self.name][1], "bin", "python")
-        out = run.run_json([python, os.path.join(PEERS, f"images_{self.name}.py"), "--data", self.folder, "--work",
-                            self.work["set"], "--variant", variant, "--seconds", str(seconds)])
-        made, wanted = out["values_per_sample"], self.work["pixels"]
-        if made != wanted:
-            raise run.Failed(f"{self.name} makes {made} values per sample, wanted {wanted}")
-        return out
-
-    def once(self):
-        out = self.measure(self.variant, self.seconds)
-        return Rate(out["samples_per_s"], out["cpu_s_per_1000"])
-
-
-# ---- rounds ----
-
-class Images(run.Bench):
-    def __init__(self, rounds, quick, everything):
-        super().__init__(rounds, quick)
-        self.everything, self.figures = everything, []
-        self.seconds = 2 if quick else 5
-        self.order, self.patience = random.Random(1), 0
-
-    def take(self, contestant):
-        """One measurement, taken again when others were busy meanwhile, as long as there is patience."""
-        while True:
-            others = run.Others()
-            rate = contestant.once()
-            if others.share() <= run.QUIET:
-                return rate
-            if self.patience == 0:
-                self.disturbed += 1
-                return rate
-            self.patience -= 1
-            self.retaken += 1
-
-    def by_turns(self, contestants):
-        """{name: [rate of each round]}; every contestant once in a round, in random order."""
-        out = {name: [] for name in contestants}
-        self.patience = self.rounds * len(contestants)
-        for _ in range(self.rounds):
-            names = list(contestants)
-            self.order.shuffle(names)
-            for name in names:
-                out[name].append(self.take(contestants[name]))
-        return out
-
-    def figure(self, work, who, rates):
-        rate = statistics.median(r.per_s for r in rates)
-        cpu = statistics.median(r.cpu for r in rates)
-        self.figures.append((work, who, f"{rate:,.0f}", f"{cpu:.3g}"))
-
-    def compare(self, name):
-        work, folder = WORKS[name], data_folder(self.quick)
-        self.note(f"{work['title']}: {work['about']}")
-        contestants, titles = {"stoker": Stoker(work, folder, self.seconds)}, {"stoker": "Stoker, 2 threads"}
-        if work.get("scaling"):
-            contestants["one"], titles["one"] = Stoker(work, folder, self.seconds, 1), "Stoker, 1 thread"
-        if work.get("shuffle"):
-            # The loop takes its pictures as they come, so it is compared with a run that does the same.
-            ordered = work | {"text": work["text"].replace(work["shuffle"], "")}
-            contestants["ordered"], titles["ordered"] = Stoker(ordered, folder, self.seconds), "Stoker, 2 threads, in order"
-        targets = dict(work["targets"])
-        if self.everything:
-            targets |= {peer: None for peer in work.get("more", []) if peer not in targets}
-        for other in targets:
-            title = work["loop_title"] if other == "loop" else SYSTEMS[other][0]
-            missing = reason(other)
-            try:
-                if missing:
-                    raise run.Failed(missing)
-                contestants[other] = (Loop(work, folder, self.seconds) if other == "loop"
-                                      else Peer(other, work, folder, self.seconds, self))
-            except run.Failed as e:
-                self.row(f"{work['title']} / {title}", "not measured")
-                self.note(f"{work['title']}: no figure for {title}: {str(e).strip().splitlines()[-1]}")
-                continue
-            version = getattr(contestants[other], "version", "")
-            titles[other] = f"{title} ({version})" if version else title
-        rates = self.by_turns(contestants)
-        ratios = lambda a, b: [x.per_s / y.per_s for x, y in zip(rates[a], rates[b])]
-        for other in targets:
-            if other not in rates:
-                continue
-            target = targets[other]
-            if other == "loop" and "ordered" in rates:
-                self.ratio_row(f"{work['title']}, in order / {titles[other]}", ratios("ordered", other), target)
-                target = None
-            self.ratio_row(f"{work['title']}{', shuffled' if 'ordered' in rates else ''} / {titles[other]}",
-                           ratios("stoker", other), target)
-        if "one" in rates:
-            self.ratio_row(f"{work['title']}: 2 threads / 1 thread", ratios("stoker", "one"), work["scaling"])
-        for other in contestants:
-            self.figure(work["title"], titles[other], rates[other])
-
-
-    # ---- the report ----
-
-    def write_page(self, before, begin, end, heading):
-        with open(run.PAGE, encoding="utf-8") as f:
-            text = f.read()
-        if begin not in text:
-            text += f"\n## {heading}\n{begin}\n{end}\n"
-        head, rest = text.split(begin, 1)
-        tail = rest.split(end, 1)[1]
-        notes = "".join(f"- {note}\n" for note in self.notes)
-        middle = (f"{begin}\nMachine: {run.machine()}. Load before the run: {before}. Rounds: {self.rounds}.\n\n"
-                  f"{run.table(self.rows)}\n\n{figure_table(self.figures)}\n\n{notes}{end}")
-        with open(run.PAGE, "w", encoding="utf-8") as f:
-            f.write(head + middle + tail)
-
-    def finish(self, before, begin, end, heading, write):
-        """Prints the tables; `write`: puts them on the page, too."""
-        if self.retaken or self.disturbed:
-            self.note(f"others took more than {100 * run.QUIET:.0f} % of the machine's time in some measurements: "
-                      f"{self.retaken} were taken again, {self.disturbed} are in the figures, for want of quiet")
-        print()
-        run.print_table(self.rows)
-        print()
-        for work, who, rate, cpu in self.figures:
-            print(f"{work:22} {rate:>10} samples/s  {cpu:>8} CPU-s per 1,000  {who}")
-        if write:
-            self.write_page(before, begin, end, heading)
-
-
-def figure_table(figures):
-    head = ("work", "who", "samples/s", "CPU-seconds per 1,000 samples")
-    lines = ["| " + " | ".join(head) + " |", "|---|---|---|---|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in figures])
-
-
-def set_note(folder):
+def data_folder(args):
+    folder = os.path.join(lib.DATA, "images-quick" if args.quick else "images")
+    if not os.path.isdir(folder):
+        python = lib.python_of(".venv-peers-data")
+        if not os.path.exists(python):
+            raise lib.Failed(f"the pictures cannot be made: {reason('data') or '.venv-peers-data is missing'}")
+        subprocess.check_call([python, "bench/make_images.py", folder] + (["--quick"] if args.quick else []))
     with open(os.path.join(folder, "sets.json"), encoding="utf-8") as f:
-        about = json.load(f)
+        return folder, json.load(f)
+
+
+def seconds_of(args):
+    return 2 if args.quick else 5
+
+
+def stoker(title, work, args, threads=lib.THREADS):
+    folder, about = data_folder(args)
+    text = f'tfrecord("{folder}/{work["set"]}-*.tfrecord") | {work["text"]}'
+    return lib.stoker_for(title, text, threads, about["sets"][work["set"]]["count"], seconds_of(args))
+
+
+def loop(work, args):
+    folder, _ = data_folder(args)
+    command = [os.path.join(lib.TOOLS, work["loop"]), str(lib.THREADS), str(seconds_of(args)),
+               *lib.files(folder, work["set"] + "-*.tfrecord")]
+    lib.run_json(command)
+    return lib.Side(work["loop_title"], command)
+
+
+def peer(name, work, args, suite):
+    """The fastest of its variants."""
+    title, venv, variants = SYSTEMS[name]
+    missing = reason(name)
+    if missing:
+        raise lib.Failed(missing)
+
+    def command(variant, seconds):
+        return lib.peer(venv, f"images_{name}.py", "--data", data_folder(args)[0], "--work", work["set"], "--variant",
+                        variant, "--seconds", seconds)
+    best, found = lib.fastest({v: command(v, min(seconds_of(args), 3)) for v in variants})
+    for out in found.values():
+        if out["values_per_sample"] != work["pixels"]:
+            raise lib.Failed(f"{name} makes {out['values_per_sample']} values per sample, wanted {work['pixels']}")
+    version = found[best]["version"]
+    if len(variants) > 1:
+        suite.note(f"{work['title']}, {version}, samples/s by variant: "
+                   + ", ".join(f"{v} {found[v]['samples_per_s']:,.0f}" for v in variants))
+    return lib.Side(f"{title} ({version})", command(best, seconds_of(args)))
+
+
+# ---- works ----
+
+def others(work, args, suite):
+    """Pairs of a contestant's name and its side, without those that cannot run; the notes tell why."""
+    more = [name for name in work.get("more", []) if name not in work["targets"]] if args.all else []
+    for name in [*work["targets"], *more]:
+        try:
+            yield name, loop(work, args) if name == "loop" else peer(name, work, args, suite)
+        except lib.Failed as e:
+            title = work["loop_title"] if name == "loop" else SYSTEMS[name][0]
+            suite.note(f"{work['title']}: no figure for {title}: {str(e).strip().splitlines()[-1]}")
+
+
+def compare(name, suite, args):
+    work = WORKS[name]
+    title = work["title"]
+    suite.note(f"{title}: {work['about']}")
+    mine, ordered = stoker("Stoker, 2 threads", work, args), None
+    if work.get("shuffle"):
+        # The loop takes its pictures as they come, so it is compared with a run that does the same.
+        plain = work | {"text": work["text"].replace(work["shuffle"], "")}
+        ordered = stoker("Stoker, 2 threads, in order", plain, args)
+    for other, side in others(work, args, suite):
+        target = work["targets"].get(other)
+        if other == "loop" and ordered:
+            suite.compare(f"{title}, in order / {side.title}", ordered, side, target)
+            target = None
+        suite.compare(f"{title}{', shuffled' if ordered else ''} / {side.title}", mine, side, target)
+    if work.get("scaling"):
+        suite.compare(f"{title}: 2 threads / 1 thread", mine, stoker("Stoker, 1 thread", work, args, 1), work["scaling"])
+
+
+def set_note(args):
+    _, about = data_folder(args)
     sets = ", ".join(f"{name} {s['count']:,} x {s['mean_bytes'] / 1000:,.1f} kB" for name, s in about["sets"].items())
     return f"pictures, from {len(about['photographs'])} photographs: {sets}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(WORKS)}; all unless told")
-    parser.add_argument("--rounds", type=int, default=7, help="measurements of each contestant (7)")
-    parser.add_argument("--quick", action="store_true", help="small sets, short and 3 rounds: to see that it works")
-    parser.add_argument("--all", action="store_true", help="peers also where there is no target")
-    args = parser.parse_args()
-    unknown = [name for name in args.names if name not in WORKS]
-    if unknown or args.rounds < 1:
-        parser.error(f"no work '{unknown[0]}'" if unknown else "wants 1 or more rounds")
-    bench = Images(min(args.rounds, 3) if args.quick else args.rounds, args.quick, args.all)
-    before = run.load()
-    print(f"{run.machine()}; load {before}", flush=True)
+    works = {name: lambda suite, args, name=name: compare(name, suite, args) for name in WORKS}
+    args = lib.arguments(__doc__, works, rounds=6, options=lambda parser: parser.add_argument(
+        "--all", action="store_true", help="peers also where there is no target"))
+    suite = lib.Suite("images", "Images", args.rounds)
     try:
-        bench.note(set_note(data_folder(args.quick)))
-        for name in args.names or WORKS:
-            print(name, flush=True)
-            bench.compare(name)
-    except run.Failed as e:
+        suite.note(set_note(args))
+    except lib.Failed as e:
         print(f"images.py: {e}", file=sys.stderr)
         return 1
-    bench.finish(before, BEGIN, END, "Images", write=not args.names and not args.quick)
-    return 0
+    return lib.main(suite, works, args)
 
 
 if __name__ == "__main__":

@@ -1,38 +1,25 @@
 #!/usr/bin/env python3
-"""Run Stoker's benchmarks and print one table; bench/run.sh builds what they need and calls this.
+"""Run the benchmarks of reading, parsing and the engine; bench/run.sh builds what they need and calls this.
 
-Each figure is a ratio of two contestants measured in turns (A B, B A, A B ...) in the same run: the median over the
-rounds, with the least and the greatest. A complete run also writes the table into docs/performance.md.
+Writes build/bench/read.toml, which `stoker bench` measures. A complete run also writes the table into
+docs/performance.md.
 """
-import argparse
-import glob
 import gzip
 import json
 import os
-import platform
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DATA = os.path.join(ROOT, "build", "bench-data")
-TOOLS = os.path.join(ROOT, "build", "bench")
-STOKER = os.path.join(ROOT, "build", "cli", "stoker")
-PEER_PYTHON = os.path.join(ROOT, ".venv-peers", "bin", "python")
-PAGE = os.path.join(ROOT, "docs", "performance.md")
-BEGIN, END = "<!-- begin: written by bench/run.py -->", "<!-- end -->"
+import suitelib as lib
 
-MIB = 1 << 20
-# A round in which others took more of the machine's time than this is taken again.
-QUIET = 0.03
-BLOCKS = [MIB // 4, MIB // 2, MIB, 4 * MIB]
+VENV = ".venv-peers"
+BLOCKS = [lib.MIB // 4, lib.MIB // 2, lib.MIB, 4 * lib.MIB]
 # As in make_set.c.
 FLOAT_COUNTS = [1, 1, 2, 3, 4, 6, 8, 10, 13, 16]
 INT_COUNTS = [1, 1, 1, 2, 2, 3, 4, 4]
-# Name: files, records in each, bytes of a record; the second line of each is for --quick.
+# Name: files, records in each, bytes of a record; the second one of each is for --quick.
 SETS = {
     "1k": [(16, 32768, 1024), (4, 16384, 1024)],
     "100k": [(16, 328, 102400), (4, 164, 102400)],
@@ -41,113 +28,25 @@ SETS = {
 }
 
 
-class Failed(Exception):
-    """A contestant did not run."""
-
-
-class Others:
-    """How much of the machine's time others took since this was made; hypervisors count as others."""
-
-    def __init__(self):
-        self.start = self.now()
-
-    @staticmethod
-    def now():
-        with open("/proc/stat", encoding="ascii") as f:
-            user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
-        whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        own = sum(sum(resource.getrusage(who)[:2]) for who in whose)
-        return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK") - own, time.monotonic()
-
-    def share(self):
-        busy, at = (b - a for a, b in zip(self.start, self.now()))
-        return busy / at / os.cpu_count()
-
-
-class Bench:
-    def __init__(self, rounds, quick):
-        self.rounds, self.quick, self.rows, self.notes, self.retaken, self.disturbed = rounds, quick, [], [], 0, 0
-
-    def row(self, work, figure, spread="", target="", ok=None):
-        self.rows.append((work, figure, spread, target, "" if ok is None else "ok" if ok else "MISSED"))
-        print("  ".join(x for x in self.rows[-1] if x), flush=True)
-
-    def ratio_row(self, work, ratios, target=None):
-        median = statistics.median(ratios)
-        digits = 1 if median >= 10 else 2 if median < 0.95 or median > 1.05 else 3
-        show = lambda x: f"{x:.{digits}f}"
-        self.row(work, show(median), f"{show(min(ratios))} to {show(max(ratios))}",
-                 f"at least {target}" if target else "", median >= target if target else None)
-
-    def note(self, text):
-        self.notes.append(text)
-        print("  " + text, flush=True)
-
-    def ratios(self, a, b):
-        """Rates of a over rates of b, in turns. A and b return something per second."""
-        out, disturbed = [], []
-        while len(out) < self.rounds and len(disturbed) < 2 * self.rounds:
-            others = Others()
-            if len(out) % 2 == 0:
-                rate_a, rate_b = a(), b()
-            else:
-                rate_b, rate_a = b(), a()
-            (out if others.share() <= QUIET else disturbed).append(rate_a / rate_b)
-        missing = self.rounds - len(out)
-        self.retaken += len(disturbed) - missing
-        self.disturbed += missing
-        return out + disturbed[:missing]
-
-
-# ---- contestants ----
-
-def run_json(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)[:200]}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def stoker_command(text, threads, *more):
-    return [STOKER, "run", "-e", text, "--threads", str(threads), "--json", "--quiet", "--cache-dir",
-            os.path.join(DATA, "index"), *more]
-
-
-def stoker(text, threads, *more):
-    out = run_json(stoker_command(text, threads, *more))
-    if out["end"] not in ("complete", "steps done") or out["skipped"] or out["threads"] != threads:
-        raise Failed(f"stoker ended with {out}")
-    return out
-
-
-def stoker_rate(text, threads, *more):
-    return lambda: stoker(text, threads, *more)["samples_per_s"]
-
-
-def loop_rate(way, block, times, files):
-    def once():
-        out = run_json([os.path.join(TOOLS, "read_loop"), way, str(block), str(times), *files])
-        return out["records"] / out["seconds"]
-    return once
-
-
-def tfdata(files, *options):
-    return run_json([PEER_PYTHON, os.path.join(ROOT, "bench", "peers", "tfdata.py"), *options, *files])
-
-
 # ---- data ----
 
-def data_set(name, quick):
+def data_set(name, args):
     """Makes the set unless it is there; returns its files. The folder's name tells what is in it."""
-    files, count, size = SETS[name][quick]
-    folder = os.path.join(DATA, f"{files}x{count}x{size}")
-    if not os.path.isdir(folder):
-        part = folder + ".part"
-        shutil.rmtree(part, ignore_errors=True)
-        os.makedirs(part)
-        subprocess.check_call([os.path.join(TOOLS, "make_set"), part, str(files), str(count), str(size)])
-        os.rename(part, folder)
-    return sorted(glob.glob(os.path.join(folder, "*.tfrecord")))
+    count, records, size = SETS[name][args.quick]
+
+    def make(path):
+        os.makedirs(path)
+        subprocess.check_call([os.path.join(lib.TOOLS, "make_set"), path, str(count), str(records), str(size)])
+    return lib.files(lib.made(os.path.join(lib.DATA, f"{count}x{records}x{size}"), make), "*.tfrecord")
+
+
+def gzip_files(args):
+    def make(path):
+        os.makedirs(path)
+        for name in data_set("example", args)[:2]:
+            with open(name, "rb") as f, gzip.open(os.path.join(path, os.path.basename(name)), "wb", 6) as g:
+                shutil.copyfileobj(f, g, lib.MIB)
+    return lib.files(lib.made(os.path.join(lib.DATA, f"gzip-{'quick' if args.quick else 'full'}"), make))
 
 
 def source(files):
@@ -161,37 +60,34 @@ def parse_op():
     return f"parse({', '.join(fields + ['bytes_00=bytes', 'bytes_01=bytes'])})"
 
 
-def parse_text(bench, times):
-    return f"{source(data_set('example', bench.quick))} | repeat({times}) | {parse_op()} | batch(256)"
+def parse_text(args, times):
+    return f"{source(data_set('example', args))} | repeat({times}) | {parse_op()} | batch(256)"
 
 
 # ---- benchmarks ----
 
-def best_block(way, files):
-    rates = {block: statistics.median(loop_rate(way, block, 2, files)() for _ in range(5)) for block in BLOCKS}
-    return max(rates, key=rates.get)
+def loop(way, block, times, files):
+    return [os.path.join(lib.TOOLS, "read_loop"), way, str(block), str(times), *files]
 
 
-def bench_read(bench):
+def bench_read(suite, args):
     """read, CRC and batch on one thread, against a bare loop"""
     for name, batch, times in (("1k", 256, 8), ("100k", 32, 8)):
-        files = data_set(name, bench.quick)
-        text = f"{source(files)} | repeat({times}) | batch({batch})"
-        stoker(text, 1)
+        files = data_set(name, args)
+        mine = lib.stoker("Stoker, 1 thread", f"{source(files)} | repeat({times}) | batch({batch})", 1)
         for way, target in (("sse4.2", 0.7), ("avx512", None)):
             try:
-                block = best_block(way, files)
-            except Failed:
-                bench.note(f"read {name}: this CPU has no {way}")
+                block, _ = lib.fastest({block: loop(way, block, 2, files) for block in BLOCKS}, tries=3)
+            except lib.Failed:
+                suite.note(f"read {name}: this CPU has no {way}")
                 continue
-            ratios = bench.ratios(stoker_rate(text, 1), loop_rate(way, block, times, files))
-            bench.ratio_row(f"read + CRC + batch, records of {name[:-1]} KiB, 1 thread / bare loop with {way}, "
-                            f"blocks of {block // 1024} KiB", ratios, target)
+            other = lib.Side(f"bare loop with {way}, blocks of {block // 1024} KiB", loop(way, block, times, files))
+            suite.compare(f"read + CRC + batch, records of {name[:-1]} KiB, 1 thread / {other.title}", mine, other, target)
 
 
 def stoker_sums(files):
     text = f"{source(files)} | parse(float_09=float32[16], int_07=int64[4]) | batch(256) | print"
-    command = [x for x in stoker_command(text, 2) if x != "--json"]
+    command = [x for x in lib.stoker_command(text, 2) if x != "--json"]
     out = {"float_09": 0.0, "int_07": 0}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -200,70 +96,53 @@ def stoker_sums(files):
     return out
 
 
-def bench_parse(bench):
+def bench_parse(suite, args):
     """20-feature Examples into batches of 256 on two cores, against tf.data"""
-    if not os.path.exists(PEER_PYTHON):
-        bench.note("parse: TensorFlow is missing, see bench/peers/README.md")
+    if not os.path.exists(lib.python_of(VENV)):
+        suite.note("parse: TensorFlow is missing, see bench/peers/README.md")
         return
-    files = data_set("example", bench.quick)
-    theirs = tfdata(files, "--sums")
-    mine = stoker_sums(files)
-    if mine != theirs["sums"]:
-        raise Failed(f"the sums differ: Stoker has {mine}, tf.data {theirs['sums']}")
+    files = data_set("example", args)
+    theirs = lib.run_json(lib.peer(VENV, "tfdata.py", "--sums", *files))
+    lib.same("parse: sums", stoker_sums(files), theirs["sums"])
     variants = ["plain", "parallel_reads", "interleave", "parse_dataset"]
-    rates = {}
-    for variant in variants:
-        out = tfdata(files, "--variant", variant)
-        rates[variant] = out["samples"] / out["seconds"]
+    _, found = lib.fastest({v: lib.peer(VENV, "tfdata.py", "--variant", v, *files) for v in variants})
+    rates = {v: found[v]["samples_per_s"] for v in variants}
+    suite.note("tf.data, samples/s by variant: " + ", ".join(f"{v} {rates[v]:,.0f}" for v in variants))
     asked = max((v for v in variants if v != "parse_dataset"), key=rates.get)
-    bench.note("tf.data, samples/s by variant: " + ", ".join(f"{v} {rates[v]:,.0f}" for v in variants))
-
-    def peer(variant):
-        def once():
-            out = tfdata(files, "--variant", variant, "--epochs", "1" if bench.quick else "2")
-            return out["samples"] / out["seconds"]
-        return once
-
-    mine = stoker_rate(parse_text(bench, 10), 2)
-    mine()
+    mine = lib.stoker("Stoker, 2 threads", parse_text(args, 10), 2)
     for variant, target in ((asked, 10), ("parse_dataset", None)):
-        bench.ratio_row(f"parse 20 features, batches of 256, 2 threads / tf.data {theirs['tensorflow']} "
-                        f"'{variant}'", bench.ratios(mine, peer(variant)), target)
+        other = lib.Side(f"tf.data {theirs['tensorflow']} '{variant}'",
+                         lib.peer(VENV, "tfdata.py", "--variant", variant, "--epochs", "1" if args.quick else "2", *files))
+        suite.compare(f"parse 20 features, batches of 256, 2 threads / {other.title}", mine, other, target)
 
 
-def bench_scaling(bench):
+def bench_scaling(suite, args):
     """two threads against one"""
-    text = parse_text(bench, 12)
-    stoker(text, 2)
-    bench.ratio_row("parse 20 features, 2 threads / 1 thread",
-                    bench.ratios(stoker_rate(text, 2), stoker_rate(text, 1)), 1.85)
+    two, one = (lib.stoker(title, parse_text(args, 12), n) for title, n in (("2 threads", 2), ("1 thread", 1)))
+    suite.compare("parse 20 features, 2 threads / 1 thread", two, one, 1.85)
 
 
-def bench_trace(bench):
+def bench_trace(suite, args):
     """tracing on against off"""
-    trace = os.path.join(DATA, "trace.pftrace")
-    files = data_set("1k", bench.quick)
-    for work, text in (("parse 20 features, 2 threads", parse_text(bench, 16)),
-                       ("read records of 1 KiB, 2 threads", f"{source(files)} | repeat(16) | batch(256)")):
-        stoker(text, 2)
-        ratios = bench.ratios(stoker_rate(text, 2, "--trace", trace), stoker_rate(text, 2))
-        bench.ratio_row(f"{work}, traced / not traced", ratios, 0.98)
-    os.remove(trace)
+    trace = os.path.join(lib.DATA, "trace.pftrace")
+    for work, text in (("parse 20 features, 2 threads", parse_text(args, 16)),
+                       ("read records of 1 KiB, 2 threads", f"{source(data_set('1k', args))} | repeat(16) | batch(256)")):
+        suite.compare(f"{work}, traced / not traced", lib.stoker("traced", text, 2, "--trace", trace),
+                      lib.stoker("not traced", text, 2), 0.98)
 
 
-def bench_start(bench):
+def bench_start(suite, args):
     """first batch of an indexed set"""
-    text = f"{source(data_set('start', bench.quick))} | shuffle(seed=1) | batch(32)"
-    stoker(text, 2, "--steps", "1")
-    inside, outside = [], []
-    for _ in range(20):
-        start = time.perf_counter()
-        inside.append(1000 * stoker(text, 2, "--steps", "1")["first_batch_s"])
-        outside.append(1000 * (time.perf_counter() - start))
-    for what, times in (("to the first batch", inside), ("to the first batch and the end, seen from outside", outside)):
-        median = statistics.median(times)
-        bench.row(f"from process start {what}, 64 indexed files, shuffled, 20 runs", f"{median:.1f} ms",
-                  f"{min(times):.1f} to {max(times):.1f} ms", "at most 20 ms", max(times) <= 20)
+    path = os.path.join(lib.TOOLS, "start.stoker")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"{source(data_set('start', args))} | shuffle(seed=1) | batch(32)\n")
+    # A file, so that no shell is needed to start it.
+    command = [lib.STOKER, "run", path, "--threads", "2", "--json", "--quiet", "--cache-dir",
+               os.path.join(lib.DATA, "index"), "--steps", "1"]
+    lib.checked(command, 2)
+    for metric, what in (("first_batch_s", "to the first batch"),
+                         ("wall", "to the first batch and the end, seen from outside")):
+        suite.measure(f"from process start {what}, 64 indexed files, shuffled", command, metric, ("at_most", 0.02), rounds=20)
 
 
 def rss_bytes(pid):
@@ -286,13 +165,13 @@ def watched(command):
             time.sleep(0.02)
         out = process.stdout.read()
     if process.returncode != 0:
-        raise Failed(f"{' '.join(command)[:200]}: exit code {process.returncode}")
+        raise lib.Failed(f"{' '.join(command)[:200]}: exit code {process.returncode}")
     return json.loads(out), [x for x in rss if x]
 
 
-def bench_memory(bench):
+def bench_memory(suite, args):
     """20 GB of records in a budget of 256 MiB"""
-    small, large = data_set("1k", bench.quick), data_set("100k", bench.quick)
+    small, large = data_set("1k", args), data_set("100k", args)
     times = 40
     works = [
         ("records of 1 KiB, in order", f"{source(small)} | repeat({times}) | batch(256)", []),
@@ -301,146 +180,41 @@ def bench_memory(bench):
          f"{source(large)} | shuffle(seed=1) | repeat({times}) | batch(32) | prefetch(200)", ["--step-time", "2ms"]),
     ]
     for work, text, more in works:
-        out, rss = watched(stoker_command(text, 2, "--memory", "256M", *more))
+        command = lib.stoker_command(text, 2, "--memory", "256M", *more)
+        out, rss = watched(command)
+        title = f"{out['bytes_read'] / 1e9:.1f} GB of {work}, --memory 256M"
+        suite.measure(f"{title}: buffers at their peak", command, "peak_buffer_bytes", ("at_most", 256 * lib.MIB))
         # Flat: the second half of the run, until it begins to end, takes at most 4 MiB more than the first did.
-        settled = rss[len(rss) // 2: len(rss) * 19 // 20]
+        settled = rss[len(rss) // 2: len(rss) * 19 // 20] or rss[-1:]
         growth = max(settled) - max(rss[: len(rss) // 2 + 1])
-        peak = out["peak_buffer_bytes"]
-        bench.row(f"{out['bytes_read'] / 1e9:.1f} GB of {work}, --memory 256M: buffers at their peak",
-                  f"{peak / MIB:.1f} MiB", "", "under 256 MiB", peak < 256 * MIB)
-        bench.row("the same run: RSS in the second half", f"{max(settled) / MIB:.1f} MiB",
-                  f"{min(settled) / MIB:.1f} to {max(settled) / MIB:.1f} MiB", "flat", growth <= 4 * MIB)
+        suite.note(f"{title}: RSS in the second half of a run {min(settled) / lib.MIB:.1f} to {max(settled) / lib.MIB:.1f} "
+                   f"MiB, wanted flat: {'ok' if growth <= 4 * lib.MIB else 'MISSED'}")
 
 
-def bench_shuffle(bench):
+def bench_shuffle(suite, args):
     """random order against file order"""
     for name, batch, times in (("1k", 256, 4), ("100k", 32, 8)):
-        files = data_set(name, bench.quick)
-        plain = f"{source(files)} | repeat({times}) | batch({batch})"
-        shuffled = f"{source(files)} | shuffle(seed=1) | repeat({times}) | batch({batch})"
-        stoker(plain, 2)
-        bench.ratio_row(f"records of {name[:-1]} KiB, 2 threads, shuffled / in order",
-                        bench.ratios(stoker_rate(shuffled, 2), stoker_rate(plain, 2)))
+        files = data_set(name, args)
+        plain = lib.stoker("in order", f"{source(files)} | repeat({times}) | batch({batch})", 2)
+        mixed = lib.stoker("shuffled", f"{source(files)} | shuffle(seed=1) | repeat({times}) | batch({batch})", 2)
+        suite.compare(f"records of {name[:-1]} KiB, 2 threads, shuffled / in order", mixed, plain)
 
 
-def gzip_files(bench):
-    folder = os.path.join(DATA, f"gzip-{'quick' if bench.quick else 'full'}")
-    if not os.path.isdir(folder):
-        shutil.rmtree(folder + ".part", ignore_errors=True)
-        os.makedirs(folder + ".part")
-        for path in data_set("example", bench.quick)[:2]:
-            with open(path, "rb") as f, gzip.open(os.path.join(folder + ".part", os.path.basename(path)), "wb", 6) as g:
-                shutil.copyfileobj(f, g, MIB)
-        os.rename(folder + ".part", folder)
-    return sorted(glob.glob(os.path.join(folder, "*")))
-
-
-PYTHON_GZIP = """
-import gzip, sys, time
-start, size = time.perf_counter(), 0
-for path in sys.argv[1:]:
-    with gzip.open(path) as f:
-        while block := f.read(1 << 20):
-            size += len(block)
-print('{"seconds": %r, "bytes": %d}' % (time.perf_counter() - start, size))
-"""
-
-
-def bench_gzip(bench):
+def bench_gzip(suite, args):
     """compressed records, against Python's gzip"""
-    files = gzip_files(bench)
+    files = gzip_files(args)
     text = f"{source(files)} | interleave(cycle={len(files)}) | batch(256)"
-    out = stoker(text, 1)
-    plain = sum(os.path.getsize(p) for p in data_set("example", bench.quick)[:2])
-
-    def python():
-        return plain / run_json([sys.executable, "-c", PYTHON_GZIP, *files])["seconds"]
-
-    def mine(threads):
-        return lambda: plain / stoker(text, threads)["seconds"]
-
-    assert out["samples"] > 0
-    bench.ratio_row("gzip: inflate + CRC + batch, 1 thread / Python's gzip, which inflates only",
-                    bench.ratios(mine(1), python))
-    bench.ratio_row(f"gzip: {len(files)} files in turn, 2 threads / 1 thread", bench.ratios(mine(2), mine(1)))
+    one, two = lib.stoker("Stoker, 1 thread", text, 1), lib.stoker("Stoker, 2 threads", text, 2)
+    python = lib.Side("Python's gzip, which inflates only",
+                      ["python3", os.path.join(lib.PEERS, "gzip_inflate.py"), *files])
+    suite.compare(f"gzip: inflate + CRC + batch, 1 thread / {python.title}", one, python, metric="seconds")
+    suite.compare(f"gzip: {len(files)} files in turn, 2 threads / 1 thread", two, one)
 
 
 BENCHES = {"read": bench_read, "parse": bench_parse, "scaling": bench_scaling, "trace": bench_trace,
            "start": bench_start, "memory": bench_memory, "shuffle": bench_shuffle, "gzip": bench_gzip}
 
 
-# ---- the report ----
-
-def cpu_model():
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
-        for line in f:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or "unknown"
-
-
-def machine():
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return f"{cpu_model()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, Linux {platform.release()}"
-
-
-def load():
-    with open("/proc/loadavg", encoding="ascii") as f:
-        return f.read().split()[0]
-
-
-def table(rows):
-    head = ("work", "median", "least to greatest", "target", "")
-    lines = ["| " + " | ".join(head) + " |", "|---|---|---|---|---|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def print_table(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-
-
-def write_page(bench, before):
-    with open(PAGE, encoding="utf-8") as f:
-        text = f.read()
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    notes = "".join(f"- {note}\n" for note in bench.notes)
-    middle = (f"{BEGIN}\nMachine: {machine()}. Load before the run: {before}. Rounds: {bench.rounds}.\n\n"
-              f"{table(bench.rows)}\n\n{notes}{END}")
-    with open(PAGE, "w", encoding="utf-8") as f:
-        f.write(head + middle + tail)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all unless told")
-    parser.add_argument("--rounds", type=int, default=7, help="pairs of runs behind each ratio (7)")
-    parser.add_argument("--quick", action="store_true", help="small sets and 3 rounds: to see that it works")
-    args = parser.parse_args()
-    unknown = [name for name in args.names if name not in BENCHES]
-    if unknown or args.rounds < 1:
-        parser.error(f"no benchmark '{unknown[0]}'" if unknown else "wants 1 or more rounds")
-    bench = Bench(min(args.rounds, 3) if args.quick else args.rounds, args.quick)
-    before = load()
-    print(f"{machine()}; load {before}", flush=True)
-    try:
-        for name in args.names or BENCHES:
-            print(f"{name}: {BENCHES[name].__doc__}", flush=True)
-            BENCHES[name](bench)
-    except Failed as e:
-        print(f"run.py: {e}", file=sys.stderr)
-        return 1
-    if bench.retaken or bench.disturbed:
-        bench.note(f"other processes took more than {100 * QUIET:.0f} % of the machine's time in some rounds: "
-                   f"{bench.retaken} were taken again, {bench.disturbed} are in the figures, for want of quiet")
-    print()
-    print_table(bench.rows)
-    if not args.names and not args.quick:
-        write_page(bench, before)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    ARGS = lib.arguments(__doc__, BENCHES, rounds=7)
+    sys.exit(lib.main(lib.Suite("read", "Reading, parsing and the engine", ARGS.rounds), BENCHES, ARGS))

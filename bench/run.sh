@@ -23,15 +23,26 @@ if ! cmp -s bench/peers/requirements.txt .venv-peers/requirements.txt; then
     fi
 fi
 
-python3 bench/run.py "$@"
+# One that fails does not keep the others from running.
+status=0
+python3 bench/run.py "$@" || status=$?
 
-# Images, HDF5 and traces have tables of their own; they run when no benchmark was named.
+# Images, HDF5, traces and the ladder have tables of their own; they run when no benchmark was named.
+quick=
 for argument in "$@"; do
     case $argument in
+    --quick) quick=1 ;;
     --* | [0-9]*) ;;
-    *) exit 0 ;;
+    *) exit "$status" ;;
     esac
 done
-bench/images.sh "$@"
-bench/hdf5.sh "$@"
-exec bench/traces.sh "$@"
+bench/images.sh "$@" || status=$?
+bench/hdf5.sh "$@" || status=$?
+bench/traces.sh "$@" || status=$?
+if [ "$quick" ]; then
+    PICTURES=build/bench-data/images-quick build/cli/stoker bench --ladder bench/steps.toml --rounds 3 || status=$?
+else
+    build/cli/stoker bench --ladder bench/steps.toml --svg docs/img/ladder.svg --into docs/performance.md \
+        --section ladder || status=$?
+fi
+exit "$status"

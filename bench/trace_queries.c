@@ -1,9 +1,10 @@
-/* Times the questions of the trace workbench on one trace, synthetic or read from files, and prints seconds as JSON. */
+/* Times the questions of the trace workbench on one trace, synthetic or read from files, and prints lines of JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <sqlite3.h>
 
@@ -23,6 +24,7 @@ typedef struct settings {
     uint64_t memory_bytes;
     const char *cache_dir;
     const char *dump; /* folder for the columns as raw numbers, for other engines to read */
+    const char *ask;  /* the only question */
     char **files;
     int file_count;
 } settings;
@@ -276,6 +278,15 @@ static const question questions[] = {
     {"sql_rows", ask_sql_rows},
 };
 
+static const question *find_question(const char *name)
+{
+    for (size_t i = 0; i < STK_COUNT(questions); i++) {
+        if (strcmp(name, questions[i].name) == 0)
+            return &questions[i];
+    }
+    return NULL;
+}
+
 /* ---- output ---- */
 
 static void dump_column(const char *folder, const char *name, const void *data, size_t size)
@@ -300,55 +311,70 @@ static void dump(const stk__trace *t, const char *folder)
     dump_column(folder, "strings.nul", t->string_bytes, t->string_offset[t->string_count]);
 }
 
-static void print_load(const stk__trace *t, double seconds)
+static double megabytes(const settings *s)
+{
+    double sum = 0;
+    for (int i = 0; i < s->file_count; i++) {
+        struct stat st;
+        sum += stat(s->files[i], &st) == 0 ? (double)st.st_size / 1e6 : 0;
+    }
+    return sum;
+}
+
+static void print_load(const settings *s, const stk__trace *t, double seconds)
 {
     uint64_t events = 0;
     for (size_t i = 0; i < t->file_count; i++)
         events += t->files[i].events;
+    const uint64_t bytes = stk__trace_bytes(t), peak = peak_bytes();
     printf("{\"rows\": %zu, \"tracks\": %zu, \"events\": %" PRIu64
-           ", \"load\": %.6f, \"cpu_s\": %.6f, \"bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"spilled\": %s",
-           t->slices.count, t->track_count, events, seconds, cpu_seconds(), stk__trace_bytes(t), peak_bytes(),
-           stk__trace_spilled(t) ? "true" : "false");
+           ", \"seconds\": %.6f, \"cpu_s\": %.6f, \"bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64
+           ", \"beyond_bytes\": %" PRIu64 ", \"spilled\": %s",
+           t->slices.count, t->track_count, events, seconds, cpu_seconds(), bytes, peak,
+           peak > bytes ? peak - bytes : 0, stk__trace_spilled(t) ? "true" : "false");
+    if (events)
+        printf(", \"mb_per_s\": %.3f, \"cpu_per_1000\": %.9f", megabytes(s) / seconds,
+               1000 * cpu_seconds() / (double)events);
+    printf("}\n");
 }
 
-/* All repeats in a list, so that others can take the median or alternate with a peer. */
-static uint64_t time_question(const stk__trace *t, const question *q, int64_t repeat)
+static int by_size(const void *a, const void *b)
 {
-    uint64_t answer = 0;
-    printf("\"%s\": [", q->name);
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Asked once more before, which is not counted: the first time finds nothing prepared. */
+static void print_answer(const stk__trace *t, const question *q, int64_t repeat)
+{
+    double *times = calloc((size_t)repeat, sizeof *times);
+    if (!times)
+        abort();
+    const uint64_t answer = q->ask(t);
+    const double cpu = cpu_seconds();
     for (int64_t i = 0; i < repeat; i++) {
         const int64_t start = stk__now_ns();
-        answer += q->ask(t);
-        printf("%s%.6f", i ? ", " : "", (double)(stk__now_ns() - start) * 1e-9);
+        if (q->ask(t) != answer)
+            abort();
+        times[i] = (double)(stk__now_ns() - start) * 1e-9;
     }
-    printf("]");
-    return repeat ? answer / (uint64_t)repeat : 0;
-}
-
-/* Waits for names of questions on standard input, one a line, so that a peer's runs can alternate with ours. */
-static void serve(const stk__trace *t)
-{
-    char line[128];
-    while (fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = '\0';
-        for (size_t i = 0; i < STK_COUNT(questions); i++) {
-            if (strcmp(line, questions[i].name) != 0)
-                continue;
-            const double cpu = cpu_seconds();
-            printf("{");
-            const uint64_t answer = time_question(t, &questions[i], 1);
-            printf(", \"answer\": %" PRIu64 ", \"cpu_s\": %.6f, \"peak_bytes\": %" PRIu64 "}\n", answer,
-                   cpu_seconds() - cpu, peak_bytes());
-        }
-        fflush(stdout);
-    }
+    const double used = (cpu_seconds() - cpu) / (double)repeat;
+    qsort(times, (size_t)repeat, sizeof *times, by_size);
+    const size_t rows = t->slices.count ? t->slices.count : 1;
+    printf("{\"question\": \"%s\", \"seconds\": %.9f, \"answer\": %" PRIu64
+           ", \"cpu_s\": %.6f, \"cpu_per_1000\": %.9f, \"peak_bytes\": %" PRIu64 "}\n",
+           q->name, (times[(repeat - 1) / 2] + times[repeat / 2]) / 2, answer, used, 1000 * used / (double)rows,
+           peak_bytes());
+    free(times);
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: trace_queries [--rows N] [--names N] [--tracks N] [--repeat N] [--dump DIR]\n"
-                    "                     [--memory SIZE] [--cache-dir DIR] [FILE]...\n"
-                    "--repeat 0 answers questions that come on standard input, one a line.\n");
+    fprintf(stderr,
+            "usage: trace_queries [--rows N] [--names N] [--tracks N] [--repeat N] [--dump DIR]\n"
+            "                     [--memory SIZE] [--cache-dir DIR] [--ask QUESTION] [FILE]...\n"
+            "All questions unless told; --repeat 0: none. A line for the loading, one for each question: the median\n"
+            "of --repeat times.\n");
     return 2;
 }
 
@@ -359,6 +385,10 @@ static bool parse(settings *s, int argc, char **argv)
         int64_t number = 0;
         if (strcmp(argv[i], "--dump") == 0) {
             s->dump = argv[i + 1];
+            continue;
+        }
+        if (strcmp(argv[i], "--ask") == 0) {
+            s->ask = argv[i + 1];
             continue;
         }
         if (strcmp(argv[i], "--cache-dir") == 0) {
@@ -385,7 +415,7 @@ static bool parse(settings *s, int argc, char **argv)
     }
     s->files = argv + i;
     s->file_count = argc - i;
-    return i == argc || strncmp(argv[i], "--", 2) != 0;
+    return (!s->ask || find_question(s->ask)) && (i == argc || strncmp(argv[i], "--", 2) != 0);
 }
 
 int main(int argc, char **argv)
@@ -404,20 +434,12 @@ int main(int argc, char **argv)
     } else {
         t = make_trace(&s);
     }
-    print_load(t, (double)(stk__now_ns() - start) * 1e-9);
+    print_load(&s, t, (double)(stk__now_ns() - start) * 1e-9);
     if (s.dump)
         dump(t, s.dump);
-    if (!s.repeat) {
-        printf("}\n");
-        fflush(stdout);
-        serve(t);
-    } else {
-        for (size_t i = 0; i < STK_COUNT(questions); i++) {
-            printf(", ");
-            const uint64_t answer = time_question(t, &questions[i], s.repeat);
-            fprintf(stderr, "%s: %" PRIu64 "\n", questions[i].name, answer);
-        }
-        printf("}\n");
+    for (size_t i = 0; s.repeat && i < STK_COUNT(questions); i++) {
+        if (!s.ask || find_question(s.ask) == &questions[i])
+            print_answer(t, &questions[i], s.repeat);
     }
     stk__trace_free(t);
     return 0;

@@ -1,11 +1,10 @@
-/* Times SQL over the columns against plain SQLite tables of the same rows, in turn, and prints one JSON object. */
+/* Times a query in SQL over the columns, or over a plain SQLite table of the same rows, and prints one JSON object. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <sqlite3.h>
 
@@ -14,7 +13,7 @@
 #include "base/str.h"
 #include "trace/builder.h"
 
-enum { THREADS = 16, OPS = 40, SCOPES = 50, ROUNDS_MAX = 64, QUERIES = 5 };
+enum { THREADS = 16, OPS = 40, SCOPES = 50, TIMES_MAX = 64, QUERIES = 5 };
 
 static const char *const queries[QUERIES] = {
     "SELECT name, sum(dur), avg(dur), min(dur), max(dur) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20",
@@ -126,13 +125,13 @@ static void execute(sqlite3 *db, const char *sql)
         fail(sql, error ? error : "?");
 }
 
-/* path ":memory:" for one in memory. */
-static sqlite3 *make_plain(const stk__trace *t, const char *path)
+/* A table in memory, without an index. */
+static sqlite3 *make_plain(const stk__trace *t)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *insert = NULL;
-    if (sqlite3_open(path, &db) != SQLITE_OK)
-        fail(path, "cannot open");
+    if (sqlite3_open(":memory:", &db) != SQLITE_OK)
+        fail("SQLite", "cannot open");
     execute(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
                 "CREATE TABLE slice(ts INTEGER, dur INTEGER, pid INTEGER, tid INTEGER, name TEXT); BEGIN");
     if (sqlite3_prepare_v2(db, "INSERT INTO slice VALUES (?, ?, ?, ?, ?)", -1, &insert, NULL) != SQLITE_OK)
@@ -154,8 +153,9 @@ static sqlite3 *make_plain(const stk__trace *t, const char *path)
     return db;
 }
 
-/* As `stoker sql` runs it; the same but row by row through SQLite; plain tables in memory and on disk. */
-enum { STOKER, ROWS, MEMORY, DISK, WAYS };
+/* As `stoker sql` runs it; the same but row by row through SQLite; the plain table. */
+enum { STOKER, ROWS, PLAIN, WAYS };
+static const char *const ways[WAYS] = {"stoker", "rows", "plain"};
 
 /* *check gets a sum over the rows, so that all answers can be compared. */
 static void run_query(sqlite3 *db, int way, const char *query, uint64_t *check)
@@ -206,51 +206,38 @@ static double median(double *values, int count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void measure(const stk__trace *t, sqlite3 *const *plain, int rounds, const char *query, bool last)
+static void print(int query, size_t slices, double seconds, uint64_t check)
 {
-    static const char *const labels[WAYS] = {"stoker_s", "rows_s", "memory_s", "disk_s"};
-    double times[WAYS][ROUNDS_MAX], medians[WAYS];
-    uint64_t checks[WAYS] = {0};
-    for (int round = 0; round < rounds; round++) {
-        for (int i = 0; i < WAYS; i++) {
-            times[i][round] = time_query(t, plain[i], i, query, &checks[i]);
-            if (checks[i] != checks[0])
-                fail(query, "plain SQLite gives another answer");
-        }
-    }
     stk__text text = STK__TEXT_INIT;
-    stk__text_json_str(&text, query);
-    printf("  {\"query\": %s", text.data);
+    stk__text_json_str(&text, queries[query]);
+    if (text.failed)
+        fail("print", "out of memory");
+    printf("{\"query\": %s, \"slices\": %zu, \"seconds\": %.9f, \"answer\": %" PRIu64 ", \"version\": \"SQLite %s\"}\n",
+           text.data, slices, seconds, check, sqlite3_libversion());
     stk__text_clear(&text);
-    for (int i = 0; i < WAYS; i++) {
-        medians[i] = median(times[i], rounds);
-        printf(", \"%s\": %.4f", labels[i], medians[i]);
-    }
-    printf(
-        ", \"memory_ratio\": %.2f, \"disk_ratio\": %.2f, \"rows_memory_ratio\": %.2f, \"rows_disk_ratio\": %.2f}%s\n",
-        medians[MEMORY] / medians[STOKER], medians[DISK] / medians[STOKER], medians[MEMORY] / medians[ROWS],
-        medians[DISK] / medians[ROWS], last ? "" : ",");
-    fflush(stdout);
 }
 
-/* Usage: trace_sql [SLICES [ROUNDS [FILE]]]; FILE is the plain table on disk, removed at the end; SQLite's own temporary file unless told. */
+/* Usage: trace_sql SLICES WAY QUERY TIMES; the queries are numbered from 0. The median of TIMES runs counts. */
 int main(int argc, char **argv)
 {
-    const size_t slices = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
-    const long wanted = argc > 2 ? strtol(argv[2], NULL, 10) : 3;
-    const int rounds = wanted < 1 ? 1 : wanted > ROUNDS_MAX ? ROUNDS_MAX : (int)wanted;
-    const char *path = argc > 3 ? argv[3] : "";
+    int way = 0;
+    while (argc == 5 && way < WAYS && strcmp(argv[2], ways[way]) != 0)
+        way++;
+    const long query = argc == 5 ? strtol(argv[3], NULL, 10) : -1, count = argc == 5 ? strtol(argv[4], NULL, 10) : 0;
+    if (way == WAYS || query < 0 || query >= QUERIES || count < 1 || count > TIMES_MAX) {
+        fprintf(stderr, "usage: trace_sql SLICES stoker|rows|plain QUERY(0 to %d) TIMES(1 to %d)\n", QUERIES - 1,
+                TIMES_MAX);
+        return 2;
+    }
+    const size_t slices = strtoull(argv[1], NULL, 10);
     stk__trace *trace = make_trace(slices);
-    unlink(path);
-    sqlite3 *plain[WAYS] = {[MEMORY] = make_plain(trace, ":memory:"), [DISK] = make_plain(trace, path)};
-    printf("{\"slices\": %zu, \"rounds\": %d, \"sqlite\": \"%s\", \"queries\": [\n", slices, rounds,
-           sqlite3_libversion());
-    for (int i = 0; i < QUERIES; i++)
-        measure(trace, plain, rounds, queries[i], i + 1 == QUERIES);
-    printf("]}\n");
-    for (int i = 0; i < WAYS; i++)
-        sqlite3_close(plain[i]);
+    sqlite3 *plain = way == PLAIN ? make_plain(trace) : NULL;
+    double times[TIMES_MAX];
+    uint64_t check = 0;
+    for (int i = 0; i < (int)count; i++)
+        times[i] = time_query(trace, plain, way, queries[query], &check);
+    print((int)query, slices, median(times, (int)count), check);
+    sqlite3_close(plain);
     stk__trace_free(trace);
-    unlink(path);
     return 0;
 }

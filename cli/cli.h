@@ -28,6 +28,8 @@ typedef enum cli_kind {
     CLI_INT,      /* int64_t */
     CLI_SIZE,     /* uint64_t: bytes, "256M" */
     CLI_DURATION, /* int64_t: ns, "5ms" */
+    CLI_DOUBLE,   /* double */
+    CLI_PERCENT,  /* double: a fraction, "5%" and "5" are 0.05 */
     CLI_TEXT,     /* const char * */
     CLI_LIST      /* cli_list: may be given again */
 } cli_kind;
@@ -46,8 +48,8 @@ typedef struct cli_option {
     cli_kind kind;
     size_t offset;     /* in the options of the command */
     const char *value; /* what stands for the value in help: "N" */
-    int64_t min, max;  /* INT */
-    int64_t fallback;  /* INT: set before parsing */
+    int64_t min, max;  /* INT, DOUBLE, PERCENT (in percent) */
+    int64_t fallback;  /* the same kinds: set before parsing */
     cli_complete complete;
     const char *words; /* CLI_WORDS: separated by spaces */
     const char *group; /* heading in help */
@@ -68,7 +70,7 @@ typedef struct cli_arguments {
 } cli_arguments;
 
 typedef struct cli_command {
-    const char *name;
+    const char *name; /* one word, or two: "bench history" */
     const char *summary;
     const char *usage; /* what follows the name; further forms after '\n' */
     const char *about; /* paragraphs, each one line */
@@ -83,7 +85,8 @@ typedef struct cli_command {
 
 extern const cli_command cli_command_run, cli_command_plan, cli_command_compare_lazy, cli_command_ops,
     cli_command_inspect, cli_command_top, cli_command_diagnose, cli_command_sql, cli_command_diff, cli_command_merge,
-    cli_command_convert, cli_command_export, cli_command_completion, cli_command_help;
+    cli_command_convert, cli_command_export, cli_command_bench, cli_command_bench_calibrate, cli_command_bench_history,
+    cli_command_bench_compare, cli_command_bench_convert, cli_command_completion, cli_command_help;
 
 /* All commands in the order of the help; ends with NULL. */
 extern const cli_command *const cli_commands[];
@@ -95,7 +98,15 @@ typedef struct cli_meaning {
 extern const cli_meaning cli_exit_codes[];
 extern const cli_meaning cli_environment[];
 
-const cli_command *cli_find_command(const char *name);
+/*
+ * The command that the first words name; two words before one, so that "bench history" is found before "bench". Stores
+ * how many words its name has. NULL: none.
+ */
+const cli_command *cli_find_command(char *const *words, size_t count, size_t *out_used);
+/* The second word of its name; NULL: there is none. */
+const char *cli_second_word(const cli_command *command);
+/* Whether its name has two words, of which this is the first. */
+bool cli_is_below(const cli_command *command, const char *first);
 /* Says that there is no such command, with the nearest name. */
 int cli_unknown_command(const char *name);
 
@@ -214,6 +225,9 @@ void cli_interrupts_catch(void);
 bool cli_interrupted(void);
 /* The pipeline that an interrupt cancels; NULL: none. */
 void cli_interrupts_cancel(stk_pipeline *pipeline);
+/* The launcher whose command an interrupt ends; NULL: none. */
+struct stk__launcher;
+void cli_interrupts_launcher(struct stk__launcher *launcher);
 
 /* ---- playing a trainer ---- */
 

@@ -16,10 +16,55 @@ static void put_op_names(stk__text *t, const stk_registry *registry)
         stk__text_printf(t, "%s%s", i ? " " : "", stk_registry_op(registry, i)->name);
 }
 
+/* Names of one word; those of two start with one of them. */
 static void put_command_names(stk__text *t)
 {
-    for (size_t i = 0; cli_commands[i]; i++)
-        stk__text_printf(t, "%s%s", i ? " " : "", cli_commands[i]->name);
+    const char *before = "";
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (cli_second_word(cli_commands[i]))
+            continue;
+        stk__text_printf(t, "%s%s", before, cli_commands[i]->name);
+        before = " ";
+    }
+}
+
+static bool has_below(const cli_command *c)
+{
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (cli_is_below(cli_commands[i], c->name))
+            return true;
+    }
+    return false;
+}
+
+static void put_second_words(stk__text *t, const cli_command *c)
+{
+    const char *before = "";
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (!cli_is_below(cli_commands[i], c->name))
+            continue;
+        stk__text_printf(t, "%s%s", before, cli_second_word(cli_commands[i]));
+        before = " ";
+    }
+}
+
+/* "'bench calibrate'|'bench history'" */
+static void put_two_word_names(stk__text *t, const char *separator)
+{
+    const char *before = "";
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (!cli_second_word(cli_commands[i]))
+            continue;
+        stk__text_printf(t, "%s'%s'", before, cli_commands[i]->name);
+        before = separator;
+    }
+}
+
+/* A pattern of case that matches the name alone. */
+static void put_pattern(stk__text *t, const cli_command *c)
+{
+    const char *quote = cli_second_word(c) ? "'" : "";
+    stk__text_printf(t, "    %s%s%s)\n", quote, c->name, quote);
 }
 
 /* The words that a value or an argument can be; false when it is none of a list. */
@@ -50,9 +95,35 @@ static void bash_reply(stk__text *t, cli_complete complete, const char *words, c
     stk__text_puts(t, "\" -- \"$cur\"))");
 }
 
+/* Second words are offered in the second place only, beside what else can stand there. */
+static void bash_arguments(stk__text *t, const cli_command *c, const stk_registry *registry)
+{
+    if (c->complete != CLI_NOTHING) {
+        stk__text_puts(t, "        else\n            ");
+        bash_reply(t, c->complete, c->words, registry);
+        stk__text_putc(t, '\n');
+    }
+    stk__text_puts(t, "        fi\n");
+    for (size_t i = 0; c->complete == CLI_COMMANDS && cli_commands[i]; i++) {
+        if (!has_below(cli_commands[i]))
+            continue;
+        stk__text_printf(t, "        ((COMP_CWORD == 3)) && [[ $prev == %s ]] && COMPREPLY=($(compgen -W \"",
+                         cli_commands[i]->name);
+        put_second_words(t, cli_commands[i]);
+        stk__text_puts(t, "\" -- \"$cur\"))\n");
+    }
+    if (has_below(c)) {
+        stk__text_puts(t, "        ((COMP_CWORD == 2)) && COMPREPLY+=($(compgen -W \"");
+        put_second_words(t, c);
+        stk__text_puts(t, "\" -- \"$cur\"))\n");
+    }
+    stk__text_puts(t, "        ;;\n");
+}
+
 static void bash_command(stk__text *t, const cli_command *c, const stk_registry *registry)
 {
-    stk__text_printf(t, "    %s)\n        case $prev in\n", c->name);
+    put_pattern(t, c);
+    stk__text_puts(t, "        case $prev in\n");
     for (const cli_option *o = c->options; o->name; o++) {
         if (o->kind == CLI_FLAG)
             continue;
@@ -68,12 +139,7 @@ static void bash_command(stk__text *t, const cli_command *c, const stk_registry 
     for (const cli_option *o = c->options; o->name; o++)
         stk__text_printf(t, "--%s ", o->name);
     stk__text_puts(t, "--help\" -- \"$cur\"))\n");
-    if (c->complete != CLI_NOTHING) {
-        stk__text_puts(t, "        else\n            ");
-        bash_reply(t, c->complete, c->words, registry);
-        stk__text_putc(t, '\n');
-    }
-    stk__text_puts(t, "        fi ;;\n");
+    bash_arguments(t, c, registry);
 }
 
 static void put_bash(stk__text *t, const stk_registry *registry)
@@ -85,7 +151,16 @@ static void put_bash(stk__text *t, const stk_registry *registry)
                       "    if ((COMP_CWORD == 1)); then\n"
                       "        COMPREPLY=($(compgen -W \"");
     put_command_names(t);
-    stk__text_puts(t, " --help --version\" -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
+    stk__text_puts(t, " --help --version\" -- \"$cur\"))\n        return\n    fi\n"
+                      "    local command=${COMP_WORDS[1]}\n"
+                      "    if ((COMP_CWORD > 2)); then\n"
+                      "        case \"$command ${COMP_WORDS[2]}\" in\n"
+                      "        ");
+    put_two_word_names(t, "|");
+    stk__text_puts(t, ") command+=\" ${COMP_WORDS[2]}\" ;;\n"
+                      "        esac\n"
+                      "    fi\n"
+                      "    case $command in\n");
     for (size_t i = 0; cli_commands[i]; i++)
         bash_command(t, cli_commands[i], registry);
     stk__text_puts(t, "    esac\n}\ncomplete -F _stoker stoker\n");
@@ -133,9 +208,42 @@ static void zsh_option(stk__text *t, const cli_option *o, const char *dashes, co
     stk__text_putc(t, '\'');
 }
 
+static void zsh_described(stk__text *t, const char *word, const cli_command *c)
+{
+    stk__text_printf(t, "        '%s:", word);
+    zsh_text(t, c->summary);
+    stk__text_puts(t, "'\n");
+}
+
+/* An array of the second words and, in the place where they can stand, what offers them. */
+static void zsh_second_words(stk__text *t, const cli_command *c, const char *when)
+{
+    stk__text_puts(t, "        commands=(\n");
+    for (size_t i = 0; cli_commands[i]; i++) {
+        if (cli_is_below(cli_commands[i], c->name))
+            zsh_described(t, cli_second_word(cli_commands[i]), cli_commands[i]);
+    }
+    stk__text_printf(t, "        )\n        [[ %s ]] && _describe command commands", when);
+}
+
 static void zsh_command(stk__text *t, const cli_command *c, const stk_registry *registry)
 {
-    stk__text_printf(t, "    %s)\n        _arguments -s", c->name);
+    put_pattern(t, c);
+    if (has_below(c)) {
+        zsh_second_words(t, c, "$CURRENT -eq 2");
+        stk__text_putc(t, '\n');
+    }
+    for (size_t i = 0; c->complete == CLI_COMMANDS && cli_commands[i]; i++) {
+        if (!has_below(cli_commands[i]))
+            continue;
+        char when[128];
+        stk__text w;
+        stk__text_fixed(&w, when, sizeof when);
+        stk__text_printf(&w, "$CURRENT -eq 3 && $words[2] == %s", cli_commands[i]->name);
+        zsh_second_words(t, cli_commands[i], when);
+        stk__text_puts(t, " && return\n");
+    }
+    stk__text_puts(t, "        _arguments -s");
     for (const cli_option *o = c->options; o->name; o++) {
         zsh_option(t, o, "--", o->name, registry);
         if (o->letter)
@@ -157,9 +265,8 @@ static void put_zsh(stk__text *t, const stk_registry *registry)
                       "_stoker() {\n"
                       "    local -a commands=(\n");
     for (size_t i = 0; cli_commands[i]; i++) {
-        stk__text_printf(t, "        '%s:", cli_commands[i]->name);
-        zsh_text(t, cli_commands[i]->summary);
-        stk__text_puts(t, "'\n");
+        if (!cli_second_word(cli_commands[i]))
+            zsh_described(t, cli_commands[i]->name, cli_commands[i]);
     }
     stk__text_puts(t, "    )\n"
                       "    if ((CURRENT == 2)); then\n"
@@ -168,7 +275,15 @@ static void put_zsh(stk__text *t, const stk_registry *registry)
                       "    fi\n"
                       "    shift words\n"
                       "    ((CURRENT--))\n"
-                      "    case $words[1] in\n");
+                      "    local command=$words[1]\n"
+                      "    if ((CURRENT > 2)); then\n"
+                      "        case \"$command $words[2]\" in\n"
+                      "        ");
+    put_two_word_names(t, "|");
+    stk__text_puts(t, ") command+=\" $words[2]\"; shift words; ((CURRENT--)) ;;\n"
+                      "        esac\n"
+                      "    fi\n"
+                      "    case $command in\n");
     for (size_t i = 0; cli_commands[i]; i++)
         zsh_command(t, cli_commands[i], registry);
     stk__text_puts(t, "    esac\n}\n"
@@ -188,9 +303,16 @@ static void fish_text(stk__text *t, const char *text)
     stk__text_putc(t, '\'');
 }
 
+/* The start of a line that holds after that command. */
+static void fish_line(stk__text *t, const cli_command *c)
+{
+    stk__text_printf(t, "complete -c stoker -n '__stoker_command %s'", c->name);
+}
+
 static void fish_option(stk__text *t, const cli_command *c, const cli_option *o, const stk_registry *registry)
 {
-    stk__text_printf(t, "complete -c stoker -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+    fish_line(t, c);
+    stk__text_printf(t, " -l %s", o->name);
     if (o->letter)
         stk__text_printf(t, " -s %c", o->letter);
     if (o->complete == CLI_FILES)
@@ -209,28 +331,61 @@ static void fish_option(stk__text *t, const cli_command *c, const cli_option *o,
     stk__text_putc(t, '\n');
 }
 
+/* The name as a word to offer: the second of two only right behind the first. */
+static void fish_name(stk__text *t, const cli_command *c)
+{
+    const char *second = cli_second_word(c);
+    if (second) {
+        const int size = (int)(second - c->name - 1);
+        stk__text_printf(t, "complete -c stoker -n '__stoker_words %.*s; or __stoker_words help %.*s' -a %s -d ", size,
+                         c->name, size, c->name, second);
+    } else {
+        stk__text_printf(t, "complete -c stoker -n __stoker_words -a %s -d ", c->name);
+    }
+    fish_text(t, c->summary);
+    stk__text_putc(t, '\n');
+}
+
+static void fish_command(stk__text *t, const cli_command *c, const stk_registry *registry)
+{
+    fish_name(t, c);
+    for (const cli_option *o = c->options; o->name; o++)
+        fish_option(t, c, o, registry);
+    if (c->complete == CLI_NOTHING)
+        return;
+    fish_line(t, c);
+    if (c->complete == CLI_FILES) {
+        stk__text_puts(t, " -F\n");
+        return;
+    }
+    stk__text_puts(t, " -a '");
+    put_words(t, c->complete, c->words, registry);
+    stk__text_puts(t, "'\n");
+}
+
 static void put_fish(stk__text *t, const stk_registry *registry)
 {
     stk__text_puts(t, "# fish completion for stoker; made by 'stoker completion fish'\n"
+                      "# whether these are all words between 'stoker' and the cursor\n"
+                      "function __stoker_words\n"
+                      "    set -l words (commandline -opc)\n"
+                      "    test \"$words[2..-1]\" = \"$argv\"\n"
+                      "end\n"
+                      "# whether this is the command, of one word or two\n"
+                      "function __stoker_command\n"
+                      "    set -l words (commandline -opc)\n"
+                      "    set -l name $words[2]\n"
+                      "    switch \"$words[2..3]\"\n"
+                      "        case ");
+    put_two_word_names(t, " ");
+    stk__text_puts(t, "\n"
+                      "            set name \"$words[2..3]\"\n"
+                      "    end\n"
+                      "    test \"$name\" = \"$argv\"\n"
+                      "end\n"
                       "complete -c stoker -f\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const cli_command *c = cli_commands[i];
-        stk__text_printf(t, "complete -c stoker -n __fish_use_subcommand -a %s -d ", c->name);
-        fish_text(t, c->summary);
-        stk__text_putc(t, '\n');
-        for (const cli_option *o = c->options; o->name; o++)
-            fish_option(t, c, o, registry);
-        if (c->complete == CLI_NOTHING)
-            continue;
-        stk__text_printf(t, "complete -c stoker -n '__fish_seen_subcommand_from %s' ", c->name);
-        if (c->complete == CLI_FILES) {
-            stk__text_puts(t, "-F\n");
-            continue;
-        }
-        stk__text_puts(t, "-a '");
-        put_words(t, c->complete, c->words, registry);
-        stk__text_puts(t, "'\n");
-    }
+    for (size_t i = 0; cli_commands[i]; i++)
+        fish_command(t, cli_commands[i], registry);
 }
 
 /* ---- the command ---- */

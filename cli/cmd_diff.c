@@ -13,30 +13,18 @@ typedef struct diff_options {
     cli_trace_options trace;
     cli_list before, after;
     cli_format_options format;
-    const char *by, *fail_over, *min_change, *min_share;
+    const char *by;
+    double fail_over, min_change, min_share; /* negative: not given */
     int64_t limit;
 } diff_options;
 
 /* ---- reading options ---- */
 
-/* "5%", "5" or "2.5 %" as a fraction. NULL leaves what was there. */
-static bool read_percent(const char *name, const char *text, double most, double *out)
+/* A default stays where an option was not given. */
+static void set_given(double given, double *out)
 {
-    if (!text)
-        return true;
-    char *end;
-    const double x = stk__strtod(text, &end);
-    const char *rest = end;
-    while (*rest == ' ')
-        rest++;
-    rest += *rest == '%';
-    if (end == text || *rest || !(x >= 0 && x <= most)) {
-        cli_usage_error(&cli_command_diff, "--%s wants a percentage from 0%% to %.0f%%, as in 5%%, found '%s'", name,
-                        most, text);
-        return false;
-    }
-    *out = x / 100;
-    return true;
+    if (given >= 0)
+        *out = given;
 }
 
 static bool read_by(const char *text, stk__diff_by *out_by, stk__diff_section *out_section)
@@ -182,7 +170,7 @@ static int compare(const diff_options *o, const stk__diff_options *options, cli_
         return cli_exit_code(&err);
     }
     int code = CLI_OK;
-    if (o->fail_over && d.basis == STK__DIFF_PER_SHARE)
+    if (o->fail_over >= 0 && d.basis == STK__DIFF_PER_SHARE)
         code = cli_usage_error(&cli_command_diff,
                                "--fail-over wants traces with slices; profiles have no durations to test");
     else
@@ -197,10 +185,10 @@ static int diff_run(const void *options, const cli_arguments *arguments)
     stk__diff_options d = STK__DIFF_DEFAULTS;
     stk__diff_section section;
     cli_format format;
-    if (!read_percent("fail-over", o->fail_over, 1e6, &d.fail_over) ||
-        !read_percent("min-change", o->min_change, 1e6, &d.min_change) ||
-        !read_percent("min-share", o->min_share, 100, &d.min_share) || !read_by(o->by, &d.by, &section) ||
-        !cli_format_of(&cli_command_diff, &o->format, &format))
+    set_given(o->fail_over, &d.fail_over);
+    set_given(o->min_change, &d.min_change);
+    set_given(o->min_share, &d.min_share);
+    if (!read_by(o->by, &d.by, &section) || !cli_format_of(&cli_command_diff, &o->format, &format))
         return CLI_USAGE;
     side_files sides[2] = {{.count = 0}, {.count = 0}};
     stk__trace *traces[2] = {NULL, NULL};
@@ -222,15 +210,16 @@ static const cli_option diff_options_table[] = {
             .help = "groups that are compared: name (default), category, thread or process; "
                     "step, stage or stack show only that"),
     CLI_ROW(
-        diff_options, fail_over, const char *, CLI_TEXT, .name = "fail-over", .value = "PERCENT", .group = "Comparison",
+        diff_options, fail_over, double, CLI_PERCENT, .name = "fail-over", .value = "PERCENT", .max = 1000000,
+        .fallback = -1, .group = "Comparison",
         .help =
             "exit with 3 when the median step got slower by more, and significantly; without enough step markers, when "
             "the busy time of all names that changed significantly did, or that of all names where some appeared"),
-    CLI_ROW(diff_options, min_change, const char *, CLI_TEXT, .name = "min-change", .value = "PERCENT",
-            .group = "Comparison",
+    CLI_ROW(diff_options, min_change, double, CLI_PERCENT, .name = "min-change", .value = "PERCENT", .max = 1000000,
+            .fallback = -1, .group = "Comparison",
             .help = "smaller changes are not called slower or faster, however significant (default 1%)"),
-    CLI_ROW(diff_options, min_share, const char *, CLI_TEXT, .name = "min-share", .value = "PERCENT",
-            .group = "Comparison",
+    CLI_ROW(diff_options, min_share, double, CLI_PERCENT, .name = "min-share", .value = "PERCENT", .max = 100,
+            .fallback = -1, .group = "Comparison",
             .help = "names with less of the busy time on both sides are not tested (default 0.1%)"),
     CLI_ROW(diff_options, before, cli_list, CLI_LIST, .name = "before", .value = "FILE", .complete = CLI_FILES,
             .group = "Comparison", .help = "a file of the side before, in place of the argument; may be given again"),

@@ -3,11 +3,13 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "bench/launch.h"
 #include "cli.h"
 
 /* A handler has no argument, so what it needs is the process's. */
 static volatile sig_atomic_t interrupted;
 static _Atomic(stk_pipeline *) running;
+static _Atomic(stk__launcher *) launching;
 
 static void on_signal(int number)
 {
@@ -18,6 +20,9 @@ static void on_signal(int number)
     stk_pipeline *pipeline = atomic_load(&running);
     if (pipeline)
         stk_pipeline_cancel(pipeline);
+    stk__launcher *launcher = atomic_load(&launching);
+    if (launcher)
+        stk__launcher_interrupt(launcher);
 }
 
 void cli_interrupts_catch(void)
@@ -43,4 +48,9 @@ void cli_interrupts_cancel(stk_pipeline *pipeline)
     /* One that came between the last look and the store. */
     if (pipeline && interrupted)
         stk_pipeline_cancel(pipeline);
+}
+
+void cli_interrupts_launcher(stk__launcher *launcher)
+{
+    atomic_store(&launching, launcher);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "lazy.h"
+#include "stats/ranks.h"
 
 #include "base/banned.h"
 
@@ -234,12 +235,6 @@ stk_status cli_lazy_measure(lazy *z, lazy_way *way, int64_t round)
 
 /* ---- figures over the rounds ---- */
 
-static int smallest_first(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double cli_lazy_median(const lazy_way *way, size_t offset)
 {
     const size_t n = way->round_count;
@@ -248,8 +243,7 @@ double cli_lazy_median(const lazy_way *way, size_t offset)
         return 0;
     for (size_t i = 0; i < n; i++)
         memcpy(&values[i], (const char *)&way->rounds[i] + offset, sizeof values[i]);
-    qsort(values, n, sizeof *values, smallest_first);
-    const double median = (values[(n - 1) / 2] + values[n / 2]) / 2;
+    const double median = stk__median_double(values, n);
     stk__free(values);
     return median;
 }

@@ -8,9 +8,16 @@
 #include "base/banned.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_command_run,      &cli_command_plan,   &cli_command_compare_lazy, &cli_command_ops,     &cli_command_inspect,
-    &cli_command_top,      &cli_command_diagnose, &cli_command_sql,        &cli_command_diff,    &cli_command_merge,
-    &cli_command_convert,  &cli_command_export, &cli_command_completion,   &cli_command_help,    NULL,
+    &cli_command_run,           &cli_command_plan,
+    &cli_command_compare_lazy,  &cli_command_ops,
+    &cli_command_inspect,       &cli_command_top,
+    &cli_command_diagnose,      &cli_command_sql,
+    &cli_command_diff,          &cli_command_merge,
+    &cli_command_convert,       &cli_command_export,
+    &cli_command_bench,         &cli_command_bench_calibrate,
+    &cli_command_bench_history, &cli_command_bench_compare,
+    &cli_command_bench_convert, &cli_command_completion,
+    &cli_command_help,          NULL,
 };
 
 const cli_meaning cli_exit_codes[] = {
@@ -34,13 +41,34 @@ const cli_meaning cli_environment[] = {
     {NULL, NULL},
 };
 
-const cli_command *cli_find_command(const char *name)
+const char *cli_second_word(const cli_command *command)
 {
-    for (size_t i = 0; cli_commands[i]; i++) {
-        if (strcmp(cli_commands[i]->name, name) == 0)
-            return cli_commands[i];
+    const char *space = strchr(command->name, ' ');
+    return space ? space + 1 : NULL;
+}
+
+bool cli_is_below(const cli_command *command, const char *first)
+{
+    const char *second = cli_second_word(command);
+    const size_t size = strlen(first);
+    return second && (size_t)(second - command->name) == size + 1 && memcmp(command->name, first, size) == 0;
+}
+
+const cli_command *cli_find_command(char *const *words, size_t count, size_t *out_used)
+{
+    const cli_command *found = NULL;
+    for (size_t i = 0; cli_commands[i] && count; i++) {
+        const cli_command *c = cli_commands[i];
+        if (count > 1 && cli_is_below(c, words[0]) && strcmp(cli_second_word(c), words[1]) == 0) {
+            *out_used = 2;
+            return c;
+        }
+        if (strcmp(c->name, words[0]) == 0 && !cli_second_word(c))
+            found = c;
     }
-    return NULL;
+    if (found)
+        *out_used = 1;
+    return found;
 }
 
 int cli_unknown_command(const char *name)
@@ -84,7 +112,8 @@ static int run_program(int argc, char **argv)
 {
     stk__text text = STK__TEXT_INIT;
     if (argc < 2)
-        return cli_usage_error(NULL, "no command; try 'stoker run', 'stoker plan', 'stoker top', 'stoker diagnose' or 'stoker --help'");
+        return cli_usage_error(
+            NULL, "no command; try 'stoker run', 'stoker plan', 'stoker top', 'stoker diagnose' or 'stoker --help'");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         cli_help_program(&text);
     } else if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
@@ -92,8 +121,10 @@ static int run_program(int argc, char **argv)
     } else if (argv[1][0] == '-') {
         return cli_usage_error(NULL, "unknown option '%s' before the command", argv[1]);
     } else {
-        const cli_command *command = cli_find_command(argv[1]);
-        return command ? run_command(command, argc - 2, argv + 2) : cli_unknown_command(argv[1]);
+        size_t used = 0;
+        const cli_command *command = cli_find_command(argv + 1, (size_t)argc - 1, &used);
+        const int skip = 1 + (int)used;
+        return command ? run_command(command, argc - skip, argv + skip) : cli_unknown_command(argv[1]);
     }
     cli_out_text(&text);
     return CLI_OK;

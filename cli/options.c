@@ -79,6 +79,37 @@ static bool set_int(const cli_command *command, const cli_option *option, const 
     return true;
 }
 
+static double double_at(const cli_option *option, int64_t value)
+{
+    return option->kind == CLI_PERCENT ? (double)value / 100 : (double)value;
+}
+
+/* "0.5"; as a percentage "5", "5%" or "2.5 %", stored as a fraction. */
+static bool set_double(const cli_command *command, const cli_option *option, const char *value, double *out)
+{
+    const char *percent = option->kind == CLI_PERCENT ? "%" : "";
+    char *end;
+    const double x = stk__strtod(value, &end);
+    const char *rest = end;
+    if (*percent) {
+        rest += strspn(rest, " ");
+        rest += *rest == '%';
+    }
+    if (end != value && !*rest && x >= (double)option->min && x <= (double)option->max) {
+        *out = *percent ? x / 100 : x;
+        return true;
+    }
+    const char *what = *percent ? "a percentage" : "a number";
+    const char *example = *percent ? ", as in 5%" : "";
+    if (option->max == INT64_MAX)
+        cli_usage_error(command, "--%s wants %s of at least %lld%s%s, found '%s'", option->name, what,
+                        (long long)option->min, percent, example, value);
+    else
+        cli_usage_error(command, "--%s wants %s from %lld%s to %lld%s%s, found '%s'", option->name, what,
+                        (long long)option->min, percent, (long long)option->max, percent, example, value);
+    return false;
+}
+
 static bool list_add(const cli_command *command, cli_list *list, const char *value)
 {
     if (!stk__grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
@@ -110,6 +141,9 @@ static bool set_option(const cli_command *command, const cli_option *option, con
             return false;
         }
         return true;
+    case CLI_DOUBLE:
+    case CLI_PERCENT:
+        return set_double(command, option, value, field);
     case CLI_TEXT:
         *(const char **)field = value;
         return true;
@@ -187,8 +221,11 @@ bool cli_options_parse(const cli_command *command, int argc, char **argv, void *
                        bool *out_help)
 {
     for (const cli_option *o = command->options; o->name; o++) {
+        void *field = (char *)options + o->offset;
         if (o->kind == CLI_INT)
-            *(int64_t *)((char *)options + o->offset) = o->fallback;
+            *(int64_t *)field = o->fallback;
+        else if (o->kind == CLI_DOUBLE || o->kind == CLI_PERCENT)
+            *(double *)field = double_at(o, o->fallback);
     }
     reader r = {.command = command, .argv = argv, .argc = argc, .options = options};
     *out = (cli_arguments){.items = argv};

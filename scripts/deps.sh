@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian and its kin, and nothing else: deps.sh [fuzz] [format] [export]
+# Installs what is missing on Debian and its kin, and nothing else: deps.sh [fuzz] [format] [export] [go]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,6 +32,9 @@ need_library jansson libjansson-dev
 need_library sqlite3 libsqlite3-dev
 need_library libedit libedit-dev
 need_library cmocka libcmocka-dev
+need_command git git
+need_command hyperfine hyperfine
+[ -e /usr/share/benchmark/compare.py ] || missing+=(libbenchmark-tools)
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
 for wish in "$@"; do
     case $wish in
@@ -43,7 +46,8 @@ for wish in "$@"; do
         ;;
     format) need_command clang-format clang-format ;;
     export) need_command java default-jre-headless ;;
-    *) echo "deps.sh: unknown '$wish', wanted fuzz, format or export" >&2; exit 2 ;;
+    go) need_command go golang-go ;;
+    *) echo "deps.sh: unknown '$wish', wanted fuzz, format, export or go" >&2; exit 2 ;;
     esac
 done
 

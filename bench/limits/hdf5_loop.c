@@ -1,7 +1,8 @@
 /*
  * The bare limit of reading chunks on one thread: pread, libdeflate, and the unshuffle of Stoker's own kernel, into
- * one buffer: hdf5_loop FILE CHUNKS CHUNK-BYTES ELEMENT-BYTES SECONDS. CHUNKS has an offset and a size in each line;
- * element bytes 1: not shuffled.
+ * one buffer: hdf5_loop FILE CHUNKS CHUNK-BYTES ELEMENT-BYTES SECONDS ROWS THREADS. CHUNKS has an offset and a size in
+ * each line; element bytes 1: not shuffled. ROWS are in each chunk. samples_per_s is what so many THREADS could do at
+ * best: as many times what this one does.
  */
 #include <fcntl.h>
 #include <libdeflate.h>
@@ -43,8 +44,10 @@ static place *read_places(const char *path, size_t *out_count, size_t *out_max)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6)
+    if (argc != 8) {
+        fprintf(stderr, "usage: hdf5_loop FILE CHUNKS CHUNK-BYTES ELEMENT-BYTES SECONDS ROWS THREADS\n");
         return 2;
+    }
     size_t count, stored_max;
     place *places = read_places(argv[2], &count, &stored_max);
     const size_t bytes = strtoull(argv[3], NULL, 10), element = strtoull(argv[4], NULL, 10);
@@ -72,8 +75,11 @@ int main(int argc, char **argv)
         }
         end = now(CLOCK_MONOTONIC);
     } while (end - start < seconds);
-    printf("{\"chunks\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n", done, end - start,
-           now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    const double samples = (double)done * atof(argv[6]);
+    const double used = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    printf("{\"chunks\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f, \"samples\": %.0f, \"samples_per_s\": %.3f, "
+           "\"cpu_per_1000\": %.6f}\n",
+           done, end - start, used, samples, atof(argv[7]) * samples / (end - start), 1000 * used / samples);
     libdeflate_free_decompressor(d);
     close(fd);
     free(places);

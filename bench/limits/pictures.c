@@ -173,8 +173,10 @@ void work_run(const work *w, const pictures *all, int threads, double seconds)
     atomic_store(&r.stop, true);
     for (int i = 0; i < threads; i++)
         pthread_join(ids[i], NULL);
-    printf("{\"images\": %zu, \"seconds\": %.9f, \"images_per_s\": %.3f, \"cpu_s_per_1000\": %.6f}\n", images, took,
-           (double)images / took, 1000 * used / (double)(images ? images : 1));
+    const double rate = (double)images / took;
+    printf("{\"images\": %zu, \"seconds\": %.9f, \"images_per_s\": %.3f, \"samples\": %zu, \"samples_per_s\": %.3f, "
+           "\"cpu_per_1000\": %.6f}\n",
+           images, took, rate, images, rate, 1000 * used / (double)(images ? images : 1));
 }
 
 int work_main(const work *w, int argc, char **argv)

@@ -27,7 +27,7 @@ typedef struct work {
 
 /*
  * A first second that is not counted, then `seconds`; prints one JSON object: images, seconds, images_per_s,
- * cpu_s_per_1000. The threads take pictures by turns, again and again.
+ * samples, samples_per_s (the same by the names that all contestants have), cpu_per_1000. The threads take pictures by turns, again and again.
  */
 void work_run(const work *w, const pictures *all, int threads, double seconds);
 

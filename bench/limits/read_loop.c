@@ -99,7 +99,9 @@ int main(int argc, char **argv)
             }
         }
     }
-    printf("{\"seconds\": %.9f, \"records\": %ld, \"bytes\": %lld}\n", now() - start, records, bytes);
+    const double seconds = now() - start;
+    printf("{\"seconds\": %.9f, \"records\": %ld, \"bytes\": %lld, \"samples\": %ld, \"samples_per_s\": %.3f}\n",
+           seconds, records, bytes, records, (double)records / seconds);
     free(buffer);
     return 0;
 }

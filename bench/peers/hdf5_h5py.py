@@ -80,8 +80,9 @@ def main():
             pump(ways[args.way], args.seconds, done)
         seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps({"rows": sum(done), "seconds": seconds, "rows_per_s": sum(done) / seconds,
-                      "cpu_s_per_1000": 1000 * cpu / sum(done),
+    print(json.dumps({"rows": sum(done), "seconds": seconds, "rows_per_s": sum(done) / seconds, "samples": sum(done),
+                      "samples_per_s": sum(done) / seconds,
+                      "cpu_per_1000": 1000 * cpu / sum(done),
                       "version": f"h5py {h5py.version.version}, HDF5 {h5py.version.hdf5_version}"}))
 
 

@@ -2,7 +2,7 @@
 
 python images_PEER.py --data DIR --work cifar|jpeg500|jpeg2000 [--seconds N] [--warm N] [--variant NAME] [--check]
 
-DIR is what bench/make_images.py made. Prints one JSON object: samples_per_s, cpu_s_per_1000 (of the process and its
+DIR is what bench/make_images.py made. Prints one JSON object: samples_per_s, cpu_per_1000 (of the process and its
 workers), values_per_sample, samples, seconds, batch, variant, version. With --check it prints shape, mean, std, least
 and greatest of one batch instead, to see that the work is the same everywhere.
 """
@@ -132,7 +132,7 @@ def measure(batches, args):
             break
     seconds = now - start
     cpu = cpu_seconds() - cpu
-    return {"samples_per_s": samples / seconds, "cpu_s_per_1000": 1000 * cpu / samples, "samples": samples,
+    return {"samples_per_s": samples / seconds, "cpu_per_1000": 1000 * cpu / samples, "samples": samples,
             "seconds": seconds, "batch": args.batch, "values_per_sample": math.prod(shape[1:])}
 
 

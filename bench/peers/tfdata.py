@@ -4,7 +4,7 @@
 tfdata.py [--variant NAME] [--epochs N] [--batch N] [--sums] FILE...
 
 Prints one JSON object: variant, samples, batches, seconds (from the end of the first epoch, which warms up, to the end
-of the last), tensorflow; with --sums also the sums of two features over one epoch.
+of the last), samples_per_s, cpu_per_1000, tensorflow; with --sums also the sums of two features over one epoch.
 """
 import argparse
 import json
@@ -59,14 +59,16 @@ def measure(variant, files, batch, epochs):
     one = dataset(variant, files, batch)
     per_epoch = sum(1 for _ in records("plain", files).batch(batch))
     # One iterator over all epochs, so that what AUTOTUNE learnt in the first one stays.
-    start, batches, samples = None, 0, 0
+    start, cpu, batches, samples = None, None, 0, 0
     for i, b in enumerate(with_options(one.repeat(epochs + 1), variant)):
         if i == per_epoch - 1:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
         elif i >= per_epoch:
             batches += 1
             samples += b["float_00"].shape[0]
-    return {"seconds": time.perf_counter() - start, "samples": samples, "batches": batches}
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return {"seconds": seconds, "samples": samples, "samples_per_s": samples / seconds, "cpu_per_1000": 1000 * cpu / samples,
+            "batches": batches}
 
 
 def sums(files, batch):

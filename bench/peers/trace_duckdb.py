@@ -5,11 +5,12 @@ trace_duckdb.py load FILE [--ways "WAY;..."] [--times N] [--threads N]
 trace_duckdb.py top|gaps FOLDER [--ways "WAY;..."] [--times N]
 
 FOLDER is what trace_queries --dump writes. A way of `top` and `gaps` runs once more before it is timed. `answer` sums up
-the rows.
+the rows. When one way is asked for, `seconds` is the median of its times, and `cpu_per_1000` is by rows of the table.
 """
 import argparse
 import json
 import os
+import statistics
 import time
 
 import duckdb
@@ -53,6 +54,7 @@ def load(path, ways, times, threads):
     for way in ways:
         try:
             out[way] = summary([load_once(path, way, threads) for _ in range(times)])
+            out[way]["rows"] = out[way]["answer"]
         except duckdb.Error as e:
             out[way] = {"failed": str(e).strip().splitlines()[0]}
     return out
@@ -115,10 +117,11 @@ def ask(question, folder, ways, times):
     db, out = duckdb.connect(config={"threads": 2}), {}
     read_columns(folder, db, ways)
     outermost = db.execute("SELECT sum(dur)::BIGINT FROM slice WHERE depth = 0").fetchone()[0]
+    rows = db.execute("SELECT count(*) FROM slice").fetchone()[0]
     work = {"top": top, "gaps": gaps}[question]
     for way in ways:
         work(db, way)
-        out[way] = summary([measure(lambda w=way: work(db, w)) for _ in range(times)])
+        out[way] = summary([measure(lambda w=way: work(db, w)) for _ in range(times)]) | {"rows": rows}
         # As trace_queries sums up: percentiles and self times, of which all together are the outermost slices.
         if question == "top" and out[way]["answer"] is not None:
             out[way]["answer"] += outermost
@@ -140,7 +143,14 @@ def main():
         found = load(args.path, ways, args.times, args.threads)
     else:
         found = ask(args.work, args.path, ways, args.times)
-    print(json.dumps({"ways": found, "version": f"DuckDB {duckdb.__version__}"}))
+    out = {"ways": found, "version": f"DuckDB {duckdb.__version__}"}
+    if len(ways) == 1:
+        times = found[ways[0]].get("seconds")
+        if not times:
+            raise SystemExit(f"trace_duckdb.py: {ways[0]}: {found[ways[0]]['failed']}")
+        rows = found[ways[0]]["rows"]
+        out |= {"seconds": statistics.median(times), "cpu_per_1000": 1000 * found[ways[0]]["cpu_s"] / rows}
+    print(json.dumps(out))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyze/diagnose_impl.h"
-#include "analyze/stats.h"
+#include "stats/ranks.h"
 #include "base/mem.h"
 
 #include "base/banned.h"

@@ -2,7 +2,7 @@
 #ifndef STK_ANALYZE_DIFF_H
 #define STK_ANALYZE_DIFF_H
 
-#include "analyze/stats.h"
+#include "stats/ranks.h"
 #include "analyze/steps.h"
 #include "base/str.h"
 #include "trace/model.h"

@@ -10,7 +10,7 @@
 
 #include "analyze/diff_impl.h"
 #include "analyze/merge_align.h"
-#include "analyze/stats.h"
+#include "stats/ranks.h"
 #include "base/mem.h"
 
 #include "base/banned.h"

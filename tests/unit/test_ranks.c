@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/stats.h"
+#include "stats/ranks.h"
 #include "base/mem.h"
 #include "base/rng.h"
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stats.h"
+#include "stats/ranks.h"
+#include "stats/distributions.h"
 #include "base/mem.h"
 
 static int compare_int64(const void *a, const void *b)
@@ -49,25 +50,65 @@ static bool ties_next(ties *t, size_t *out_a, size_t *out_b)
  * The distribution of the rank sum over all ways to pick `picked` of the values, given their ties. Ranks are doubled,
  * so that the middle rank of a tie is whole. ways[k][s]: subsets of k values with sum s.
  */
-static double exact_p(const uint16_t *ranks, size_t count, size_t picked, unsigned sum)
-{
-    enum { MAX_SUM = STK__MWU_EXACT * (STK__MWU_EXACT + 1), MAX_PICKED = STK__MWU_EXACT / 2 };
+enum { MAX_SUM = STK__MWU_EXACT * (STK__MWU_EXACT + 1), MAX_PICKED = STK__MWU_EXACT / 2 };
+
+typedef struct rank_sums {
     double ways[MAX_PICKED + 1][MAX_SUM + 1];
-    memset(ways, 0, sizeof ways);
-    ways[0][0] = 1;
+} rank_sums;
+
+static void count_sums(const uint16_t *ranks, size_t count, size_t picked, rank_sums *out)
+{
+    memset(out, 0, sizeof *out);
+    out->ways[0][0] = 1;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = STK_MIN(picked, i + 1); k > 0; k--) {
             for (unsigned s = MAX_SUM; s >= ranks[i]; s--)
-                ways[k][s] += ways[k - 1][s - ranks[i]];
+                out->ways[k][s] += out->ways[k - 1][s - ranks[i]];
         }
     }
+}
+
+static double exact_p(const uint16_t *ranks, size_t count, size_t picked, unsigned sum)
+{
+    rank_sums sums;
+    count_sums(ranks, count, picked, &sums);
+    const double *ways = sums.ways[picked];
     double below = 0, above = 0, all = 0;
     for (unsigned s = 0; s <= MAX_SUM; s++) {
-        all += ways[picked][s];
-        below += s <= sum ? ways[picked][s] : 0;
-        above += s >= sum ? ways[picked][s] : 0;
+        all += ways[s];
+        below += s <= sum ? ways[s] : 0;
+        above += s >= sum ? ways[s] : 0;
     }
     return fmin(1, 2 * fmin(below, above) / all);
+}
+
+size_t stk__mwu_interval_rank(size_t na, size_t nb, double confidence)
+{
+    const double tail = (1 - confidence) / 2, pairs = (double)na * (double)nb;
+    if (!na || !nb || !(stk__mwu_smallest_p(na, nb) / 2 <= tail))
+        return 0;
+    if (na + nb > STK__MWU_EXACT) {
+        const double sd = sqrt(pairs / 12 * ((double)na + (double)nb + 1));
+        const double rank = floor(pairs / 2 + 0.5 + stk__normal_quantile(tail) * sd);
+        return rank >= 1 ? (size_t)fmin(rank, ceil(pairs / 2)) : 0;
+    }
+    uint16_t ranks[STK__MWU_EXACT];
+    for (size_t i = 0; i < na + nb; i++)
+        ranks[i] = (uint16_t)(2 * (i + 1));
+    const size_t picked = STK_MIN(na, nb);
+    rank_sums sums;
+    count_sums(ranks, na + nb, picked, &sums);
+    double all = 0, below = 0;
+    for (unsigned s = 0; s <= MAX_SUM; s++)
+        all += sums.ways[picked][s];
+    const size_t least = picked * (picked + 1); /* doubled rank sum at U = 0 */
+    size_t rank = 0;
+    for (; rank < na * nb / 2; rank++) {
+        below += sums.ways[picked][least + 2 * rank];
+        if (below > tail * all)
+            break;
+    }
+    return rank;
 }
 
 static double exact_test(const int64_t *a, size_t na, const int64_t *b, size_t nb)
@@ -198,4 +239,91 @@ double stk__spread_of(double *values, size_t count)
     for (size_t i = 0; i < count; i++)
         values[i] = fabs(values[i] - median);
     return 1.4826022185056018 * stk__median_double(values, count);
+}
+
+/* Doubles as whole numbers in the same order, so that the middle between two of them is an addition. */
+static int64_t order_of(double value)
+{
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >= 0 ? bits : INT64_MIN - bits;
+}
+
+static double value_at(int64_t order)
+{
+    const int64_t bits = order >= 0 ? order : INT64_MIN - order;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Differences b - a of two sorted samples; or the means of the values of one with each other and with themselves. */
+typedef struct pairs {
+    const double *a, *b;
+    size_t na, nb;
+    bool means; /* a and b are the same sample */
+} pairs;
+
+static double pair_value(const pairs *p, size_t i, size_t j)
+{
+    return p->means ? (p->a[i] + p->b[j]) / 2 : p->b[j] - p->a[i];
+}
+
+/*
+ * How many pairs are at most `value`. Rounded sums and differences still grow with each side, so the limit for j moves
+ * one way only.
+ */
+static uint64_t pairs_up_to(const pairs *p, double value)
+{
+    uint64_t count = 0;
+    size_t j = p->means ? p->nb : 0; /* values of b in question are those before j */
+    for (size_t i = 0; i < p->na; i++) {
+        while (p->means && j > i && pair_value(p, i, j - 1) > value)
+            j--;
+        while (!p->means && j < p->nb && pair_value(p, i, j) <= value)
+            j++;
+        if (p->means && j <= i)
+            break;
+        count += p->means ? j - i : j;
+    }
+    return count;
+}
+
+/* The value of rank `rank` (from 1), by halving the doubles between the least and the greatest: at most 64 counts. */
+static double pairs_select(const pairs *p, uint64_t rank)
+{
+    int64_t low = order_of(p->means ? p->a[0] : pair_value(p, p->na - 1, 0));
+    int64_t high = order_of(p->means ? p->a[p->na - 1] : pair_value(p, 0, p->nb - 1));
+    while (low < high) {
+        const int64_t middle = (low & high) + ((low ^ high) >> 1); /* rounded down, without overflow */
+        if (pairs_up_to(p, value_at(middle)) >= rank)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return value_at(low);
+}
+
+static double pairs_median(const pairs *p, uint64_t count)
+{
+    const double low = pairs_select(p, (count + 1) / 2);
+    return count % 2 ? low : low + (pairs_select(p, count / 2 + 1) - low) / 2;
+}
+
+double stk__walsh_median(const double *sorted, size_t n)
+{
+    const pairs p = {.a = sorted, .b = sorted, .na = n, .nb = n, .means = true};
+    return pairs_median(&p, n % 2 ? (uint64_t)n * ((n + 1) / 2) : (uint64_t)(n / 2) * (n + 1));
+}
+
+double stk__shift_median(const double *a, size_t na, const double *b, size_t nb)
+{
+    const pairs p = {.a = a, .b = b, .na = na, .nb = nb};
+    return pairs_median(&p, (uint64_t)na * nb);
+}
+
+double stk__shift_select(const double *a, size_t na, const double *b, size_t nb, uint64_t rank)
+{
+    const pairs p = {.a = a, .b = b, .na = na, .nb = nb};
+    return pairs_select(&p, rank);
 }

@@ -1,6 +1,6 @@
 /* Statistics for comparing samples: Mann-Whitney's test, Holm's correction, medians with intervals, robust spread. */
-#ifndef STK_ANALYZE_STATS_H
-#define STK_ANALYZE_STATS_H
+#ifndef STK_STATS_RANKS_H
+#define STK_STATS_RANKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +28,11 @@ typedef struct stk__mwu {
 void stk__mwu_test(const int64_t *a, size_t na, const int64_t *b, size_t nb, stk__mwu *out);
 /* The smallest p that samples of these sizes can give at all. */
 double stk__mwu_smallest_p(size_t na, size_t nb);
+/*
+ * The interval that goes with the test runs from the k-th smallest to the k-th largest of the na * nb differences b - a
+ * (Moses): the largest k that keeps `confidence`, exact as the test is. 0: the samples are too small for it.
+ */
+size_t stk__mwu_interval_rank(size_t na, size_t nb, double confidence);
 
 /* Holm's correction: out[i] < alpha for all rejected at a family-wise error of alpha. out may be p. */
 stk_status stk__holm(const double *p, size_t count, double *out, stk_error *err);
@@ -47,5 +52,14 @@ stk__median stk__median_of(const int64_t *sorted, size_t count);
 double stk__spread_of(double *values, size_t count);
 /* Median of unsorted values, which are reordered; count > 0. */
 double stk__median_double(double *values, size_t count);
+
+/*
+ * Hodges and Lehmann, from sorted samples with at least one value each and fewer than 2^62 pairs: the median of the
+ * means of all pairs of values, each with itself too; the median of all differences b - a, and the one of rank `rank`
+ * from 1. No memory, time in proportion to the values: the result is bisected and pairs are counted, not listed.
+ */
+double stk__walsh_median(const double *sorted, size_t n);
+double stk__shift_median(const double *a, size_t na, const double *b, size_t nb);
+double stk__shift_select(const double *a, size_t na, const double *b, size_t nb, uint64_t rank);
 
 #endif

@@ -1,0 +1,345 @@
+/* stoker bench: commands and pipelines compared in turns, with an honest verdict. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "bench.h"
+#include "bench/calibrate.h"
+#include "bench/git.h"
+#include "bench/log.h"
+
+#include "base/banned.h"
+
+typedef struct bench_options {
+    bench_design_options design;
+    bench_rule_options rule;
+    bench_output_options output;
+    cli_list names, params;
+    const char *against, *candidate, *build, *ladder, *suite, *log, *message;
+} bench_options;
+
+/* One comparison on its way. */
+typedef struct session {
+    const bench_options *o;
+    stk__launcher *launcher;
+    stk__checkouts checkouts;
+    stk__commit commit;
+    bench_trials trials;
+    stk__result result;
+    stk__comparisons comparisons;
+    stk__compare_pair *pairs;
+    size_t pair_count;
+} session;
+
+static int say(const stk_error *err)
+{
+    cli_live_clear();
+    cli_say_error(err, NULL, NULL);
+    return cli_exit_code(err);
+}
+
+/* ---- what to run ---- */
+
+static int check_out(session *s)
+{
+    stk_error err = {0};
+    const bench_options *o = s->o;
+    if (!o->output.quiet)
+        cli_live("bench: checking out both commits");
+    if (stk__git_checkouts(s->launcher, o->against, o->candidate, &s->checkouts, &err) != STK_OK)
+        return say(&err);
+    if (!o->output.quiet)
+        cli_live("bench: building both commits");
+    if (o->build && stk__git_build(s->launcher, &s->checkouts, o->build, 0, &err) != STK_OK)
+        return say(&err);
+    cli_live_clear();
+    return CLI_OK;
+}
+
+/* "1a2b3c4", and "1a2b3c4+" with changes that are not committed. */
+static void label_commit(const stk__commit *c, char out[24])
+{
+    stk__text t;
+    stk__text_fixed(&t, out, 24);
+    stk__text_printf(&t, "%s%s", c->brief, c->dirty ? "+" : "");
+}
+
+static int make_trials(session *s, const cli_arguments *arguments)
+{
+    const bench_options *o = s->o;
+    char labels[2][24];
+    bench_place places[2];
+    size_t place_count = 0;
+    if (o->against) {
+        const int code = check_out(s);
+        if (code != CLI_OK)
+            return code;
+        for (size_t i = 0; i < 2; i++) {
+            label_commit(&s->checkouts.commits[i], labels[i]);
+            places[i] = (bench_place){s->checkouts.directories[i], labels[i]};
+        }
+        if (strcmp(labels[0], labels[1]) == 0)
+            return cli_usage_error(&cli_command_bench, "--against %s is the commit %s itself: there is nothing to compare",
+                                   o->against, labels[0]);
+        place_count = 2;
+    }
+    return bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params, &o->design, places,
+                             place_count);
+}
+
+/* ---- running ---- */
+
+/* Pairs are needed before the first run, for --width: they follow from the groups. */
+static int plan_pairs(session *s)
+{
+    s->pairs = stk__calloc(s->trials.count ? s->trials.count : 1, sizeof *s->pairs);
+    if (!s->pairs) {
+        cli_say("stoker: out of memory");
+        return CLI_FAILED;
+    }
+    for (size_t b = 0; b < s->trials.count; b++) {
+        size_t a = 0;
+        while (s->trials.items[a].group != s->trials.items[b].group)
+            a++;
+        if (a < b)
+            s->pairs[s->pair_count++] = (stk__compare_pair){a, b};
+    }
+    return CLI_OK;
+}
+
+static int run_trials(session *s)
+{
+    const bench_options *o = s->o;
+    const bench_design_options *d = &o->design;
+    stk__experiment e = bench_experiment(&s->trials, d, &o->rule, o->output.quiet);
+    e.pairs = s->pairs;
+    e.pair_count = s->pair_count;
+    int code = bench_metrics(&s->result, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    return code == CLI_OK ? bench_run(&e, s->launcher, &s->result) : code;
+}
+
+static bool any_rounds(const session *s)
+{
+    return s->result.variant_count && s->result.variants[0].runs;
+}
+
+/* Gates and small samples: what a reader would otherwise trust too much. */
+static void add_notes(session *s)
+{
+    const size_t n = s->result.variants[0].runs;
+    const double fail_over = s->o->rule.fail_over;
+    for (size_t i = 0; i < s->comparisons.count && fail_over > 0; i++) {
+        const stk__comparison *c = &s->comparisons.items[i];
+        if (!c->valid || !(c->sd_log > 0))
+            continue;
+        const double seen = stk__detectable(c->sd_log, n, s->comparisons.rule.confidence, 0.8);
+        if (seen > fail_over) {
+            stk__result_note(&s->result, NULL,
+                             "with this noise %zu rounds find changes from about %.2g %% on; --fail-over %.2g%% asks for "
+                             "more than that",
+                             n, 100 * seen, 100 * fail_over);
+            return;
+        }
+    }
+}
+
+static int append_log(session *s)
+{
+    stk_error err = {0};
+    const bench_options *o = s->o;
+    stk__commit here = s->checkouts.commits[1];
+    if (!o->log)
+        return CLI_OK;
+    if (!o->against && stk__git_here(s->launcher, NULL, &here, &err) != STK_OK)
+        return say(&err);
+    if (!here.hash[0])
+        cli_say("stoker: no git commit here: the row of %s has none", o->log);
+    const stk__log_entry entry = {.result = &s->result,
+                                  .comparisons = &s->comparisons,
+                                  .commit = &here,
+                                  .description = o->message,
+                                  .against = o->against};
+    if (stk__log_append(o->log, &entry, &err) != STK_OK)
+        return say(&err);
+    cli_say("stoker: added a row to %s", o->log);
+    return CLI_OK;
+}
+
+static int finish(session *s, int code)
+{
+    stk_error err = {0};
+    const bench_options *o = s->o;
+    const stk__rule rule = bench_rule(&o->rule);
+    if (stk__compare(&s->result, &rule, s->pairs, s->pair_count, s->result.primary, &s->comparisons, &err) != STK_OK)
+        return say(&err);
+    add_notes(s);
+    /* A run that failed half-way is no measurement of this commit; a chart that could not be written is no such failure. */
+    const bool whole = code == CLI_OK;
+    code = bench_finish(&s->result, &s->comparisons, s->pairs, s->pair_count, &o->output, code);
+    if (whole) {
+        const int logged = append_log(s);
+        code = code == CLI_OK ? logged : code;
+    }
+    if (s->result.interrupted)
+        return CLI_INTERRUPTED;
+    return bench_gate(&s->result, &s->comparisons, o->rule.fail_over, code);
+}
+
+static int run_session(session *s, const cli_arguments *arguments)
+{
+    int code = make_trials(s, arguments);
+    if (code == CLI_OK)
+        code = plan_pairs(s);
+    if (code == CLI_OK)
+        code = run_trials(s);
+    if (any_rounds(s))
+        return finish(s, code);
+    if (code == CLI_OK && s->result.interrupted) {
+        cli_say("stoker: interrupted before the first round was complete: nothing to report");
+        return CLI_INTERRUPTED;
+    }
+    return code;
+}
+
+/* Before an hour of runs, from what 'bench calibrate' found on this machine: a gate may ask for too much. */
+static void warn_about_gate(const bench_options *o)
+{
+    stk__calibration c;
+    char *path = o->rule.fail_over > 0 && o->design.rounds > 0 ? bench_calibration_path() : NULL;
+    if (path && stk__calibration_load(path, &c, NULL) == STK_OK) {
+        const double seen = stk__detectable(c.sd_log, (size_t)o->design.rounds, o->rule.confidence, 0.8);
+        if (seen > o->rule.fail_over)
+            cli_say("stoker: by its calibration this machine finds changes from about %.2g %% on in %lld rounds; "
+                    "--fail-over %.2g%% asks for more",
+                    100 * seen, (long long)o->design.rounds, 100 * o->rule.fail_over);
+    }
+    stk__free(path);
+}
+
+/* ---- options that do not fit together ---- */
+
+static bool is_measure(const char *name)
+{
+    for (int m = 0; m < STK__MEASURES; m++) {
+        if (strcmp(stk__measure_metric((stk__measure)m).name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check(const bench_options *o, const cli_arguments *arguments)
+{
+    const cli_command *me = &cli_command_bench;
+    const char *file = o->ladder ? "--ladder" : o->suite ? "--suite" : NULL;
+    if (o->ladder && o->suite)
+        return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
+    if (file && (arguments->count || o->against || o->params.count || o->names.count || o->log))
+        return cli_usage_error(me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
+    if (!file && !arguments->count)
+        return cli_usage_error(me, "no command to measure; try: stoker bench 'COMMAND A' 'COMMAND B'");
+    for (size_t i = 0; i < arguments->count; i++) {
+        if (!arguments->items[i][strspn(arguments->items[i], " \t\n")])
+            return cli_usage_error(me, "command %zu is empty", i + 1);
+    }
+    if ((o->build || o->candidate) && !o->against)
+        return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
+    if (o->message && !o->log)
+        return cli_usage_error(me, "--message is for --log");
+    if (o->design.rounds > 0 && o->design.width > 0)
+        return cli_usage_error(me, "--rounds fixes the number, --width leaves it open; give one of them");
+    if (o->design.same_output && o->design.show_output)
+        return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
+    if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
+        return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
+                               o->design.metric);
+    if (o->rule.confidence >= 1)
+        return cli_usage_error(me, "--confidence wants less than 100%%");
+    return bench_check_output(&o->output, me);
+}
+
+static int bench_command_run(const void *options, const cli_arguments *arguments)
+{
+    const bench_options *o = options;
+    session s = {.o = o};
+    int code = check(o, arguments);
+    if (code == CLI_OK)
+        code = bench_launcher_open(&s.launcher);
+    if (code != CLI_OK)
+        return code;
+    if (o->log) {
+        /* A log that cannot take the row is told before an hour of runs, not after. */
+        stk_error err = {0};
+        stk__log log;
+        if (stk__log_read(o->log, &log, &err) != STK_OK)
+            code = say(&err);
+        else
+            stk__log_clear(&log);
+    }
+    warn_about_gate(o);
+    const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
+    if (code == CLI_OK)
+        code = o->ladder ? bench_ladder(&x, o->ladder) : o->suite ? bench_suite(&x, o->suite) : run_session(&s, arguments);
+    stk__checkouts_clear(s.launcher, &s.checkouts);
+    bench_trials_clear(&s.trials);
+    stk__comparisons_clear(&s.comparisons);
+    stk__result_clear(&s.result);
+    stk__free(s.pairs);
+    bench_launcher_close(s.launcher);
+    return code;
+}
+
+static const cli_option bench_options_table[] = {
+    CLI_ROW(bench_options, names, cli_list, CLI_LIST, .name = "name", .letter = 'n', .value = "NAME",
+            .group = "Commands", .help = "of a command, in order; may be given again (default: where they differ)"),
+    CLI_ROW(bench_options, params, cli_list, CLI_LIST, .name = "param", .letter = 'P', .value = "NAME=V,V",
+            .group = "Commands", .help = "put each value in the place of {NAME}; may be given again for combinations"),
+    CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
+            .help = "check out that commit and this one side by side, and compare the command in both"),
+    CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
+            .help = "run in both checkouts first, as in 'make'"),
+    CLI_ROW(bench_options, candidate, const char *, CLI_TEXT, .name = "candidate", .value = "REV", .group = "Commits",
+            .help = "in place of this commit (default: HEAD with the changes to tracked files)"),
+    CLI_ROW(bench_options, ladder, const char *, CLI_TEXT, .name = "ladder", .value = "FILE", .complete = CLI_FILES,
+            .group = "Files", .help = "steps of an optimisation from a TOML file: each over the one before, and in all"),
+    CLI_ROW(bench_options, suite, const char *, CLI_TEXT, .name = "suite", .value = "FILE", .complete = CLI_FILES,
+            .group = "Files", .help = "many comparisons and limits from a TOML file, as one table"),
+    CLI_ROW(bench_options, log, const char *, CLI_TEXT, .name = "log", .value = "FILE", .complete = CLI_FILES,
+            .group = "Log", .help = "add a row to this Markdown table (PERF.md), and to the CSV file beside it"),
+    CLI_ROW(bench_options, message, const char *, CLI_TEXT, .name = "message", .letter = 'm', .value = "TEXT",
+            .group = "Log", .help = "what changed (default: the subject of the commit)"),
+    BENCH_DESIGN_ROWS(bench_options, design),
+    BENCH_RULE_ROWS(bench_options, rule),
+    BENCH_OUTPUT_ROWS(bench_options, output),
+    CLI_OPTION_END,
+};
+
+static const cli_example bench_examples[] = {
+    {"which is faster?", "stoker bench 'python train.py --lazy' 'python train.py --stored'"},
+    {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
+    {"what did my change do? (the tree as it is against the last commit)", "stoker bench --against HEAD --build make build/app"},
+    {"keep a log by commit", "stoker bench --against HEAD~1 --build make --log PERF.md -m 'fused normalise' build/app"},
+    {"how does it scale?", "stoker bench -P threads=1,2,4 'cifar.stoker --threads {threads}'"},
+    {"in CI: exit code 3 when it is more than 5 % slower", "stoker bench --fail-over 5% ./old ./new"},
+    {"until the interval is at most 3 % wide", "stoker bench --width 3% ./old ./new"},
+    {NULL, NULL},
+};
+
+const cli_command cli_command_bench = {
+    .name = "bench",
+    .summary = "compare commands and pipelines in turns, with a verdict",
+    .usage = "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
+             "--suite FILE",
+    .about =
+        "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
+        "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"
+        "The verdict is faster, slower, equivalent within the margin, or inconclusive with how many rounds more would tell. "
+        "It rests on the ratio of each round: the median with its exact interval, and a sign-flip permutation test.\n"
+        "Each argument is a command, run by a shell only if it needs one, or a pipeline file with options for 'stoker run'.\n"
+        "Subcommands: 'stoker bench calibrate' measures what this machine can tell apart, 'history' draws a log, 'compare' "
+        "reads results of other tools, 'convert' rewrites them.",
+    .options = bench_options_table,
+    .examples = bench_examples,
+    .complete = CLI_FILES,
+    .options_size = sizeof(bench_options),
+    .max_arguments = 1000,
+    .run = bench_command_run,
+};

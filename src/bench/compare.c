@@ -1,0 +1,203 @@
+/* Statistics over the pairs of variants of a result. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "bench/compare.h"
+#include "stats/ranks.h"
+
+#include "base/banned.h"
+
+stk_status stk__compare_groups(const stk__result *r, stk__compare_pair **out, size_t *out_count, stk_error *err)
+{
+    stk__compare_pair *pairs = stk__calloc(r->variant_count ? r->variant_count : 1, sizeof *pairs);
+    if (!pairs)
+        return stk__nomem(r->variant_count * sizeof *pairs, err);
+    size_t count = 0;
+    for (size_t b = 0; b < r->variant_count; b++) {
+        size_t a = 0;
+        while (r->variants[a].group != r->variants[b].group)
+            a++;
+        if (a < b)
+            pairs[count++] = (stk__compare_pair){a, b};
+    }
+    *out = pairs;
+    *out_count = count;
+    return STK_OK;
+}
+
+void stk__comparisons_clear(stk__comparisons *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        stk__free(c->items[i].withheld);
+    stk__free(c->items);
+    *c = (stk__comparisons){0};
+}
+
+static stk_status withhold(stk__comparison *c, const char *reason, stk_error *err)
+{
+    c->verdict = STK__INCONCLUSIVE;
+    if (!c->withheld)
+        c->withheld = stk__strdup(reason);
+    return c->withheld ? STK_OK : stk__nomem(strlen(reason), err);
+}
+
+/* Values that are there on both sides (paired) or on one (unpaired), copied. */
+typedef struct sides {
+    double *a, *b;
+    size_t na, nb;
+} sides;
+
+static stk_status sides_take(const stk__variant *a, const stk__variant *b, size_t metric, bool paired, sides *out,
+                             stk_error *err)
+{
+    *out = (sides){stk__calloc(a->runs + 1, sizeof(double)), stk__calloc(b->runs + 1, sizeof(double)), 0, 0};
+    if (!out->a || !out->b)
+        return stk__nomem((a->runs + b->runs) * sizeof(double), err);
+    for (size_t i = 0; paired && i < a->runs && i < b->runs; i++) {
+        if (isfinite(a->values[metric][i]) && isfinite(b->values[metric][i])) {
+            out->a[out->na++] = a->values[metric][i];
+            out->b[out->nb++] = b->values[metric][i];
+        }
+    }
+    for (size_t i = 0; !paired && i < a->runs; i++) {
+        if (isfinite(a->values[metric][i]))
+            out->a[out->na++] = a->values[metric][i];
+    }
+    for (size_t i = 0; !paired && i < b->runs; i++) {
+        if (isfinite(b->values[metric][i]))
+            out->b[out->nb++] = b->values[metric][i];
+    }
+    return STK_OK;
+}
+
+static void sides_clear(sides *s)
+{
+    stk__free(s->a);
+    stk__free(s->b);
+}
+
+static bool all_positive(const double *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(values[i] > 0))
+            return false;
+    }
+    return n > 0;
+}
+
+static stk_status measure(const sides *s, double confidence, uint64_t seed, stk__comparison *c, stk_error *err)
+{
+    if (c->paired) {
+        STK_TRY(stk__paired_test(s->a, s->b, s->na, confidence, seed, &c->pair, err));
+        c->ratio = c->pair.ratio;
+        c->low = c->pair.low;
+        c->high = c->pair.high;
+        c->p = c->pair.p_flip;
+        c->sd_log = c->pair.sd_log;
+    } else {
+        STK_TRY(stk__unpaired_test(s->a, s->na, s->b, s->nb, confidence, &c->free, err));
+        c->ratio = c->free.ratio;
+        c->low = c->free.low;
+        c->high = c->free.high;
+        c->p = c->free.p_mann_whitney;
+        c->sd_log = c->free.sd_log;
+    }
+    c->n = STK_MIN(s->na, s->nb);
+    c->valid = true;
+    return STK_OK;
+}
+
+static stk_status compare_one(const stk__result *r, double confidence, stk__comparison *c, stk_error *err)
+{
+    sides s;
+    const stk__variant *a = &r->variants[c->a], *b = &r->variants[c->b];
+    c->ratio = c->low = c->high = c->p = c->p_holm = c->sd_log = NAN;
+    stk_status status = sides_take(a, b, c->metric, r->paired, &s, err);
+    if (status == STK_OK && (!s.na || !s.nb))
+        status = withhold(c, "there are no runs to compare", err);
+    else if (status == STK_OK && (!all_positive(s.a, s.na) || !all_positive(s.b, s.nb)))
+        status = withhold(c, "some values are 0, which have no ratio", err);
+    else if (status == STK_OK)
+        status = measure(&s, confidence, r->seed, c, err);
+    sides_clear(&s);
+    return status;
+}
+
+/* Holm over those that have figures. */
+static stk_status correct(stk__comparisons *c, stk_error *err)
+{
+    double *p = stk__calloc(c->count ? c->count : 1, sizeof *p);
+    if (!p)
+        return stk__nomem(c->count * sizeof *p, err);
+    size_t n = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->items[i].valid)
+            p[n++] = c->items[i].p;
+    }
+    stk_status status = n ? stk__holm(p, n, p, err) : STK_OK;
+    n = 0;
+    for (size_t i = 0; i < c->count && status == STK_OK; i++) {
+        if (c->items[i].valid)
+            c->items[i].p_holm = p[n++];
+    }
+    stk__free(p);
+    return status;
+}
+
+static stk_status judge(const stk__result *r, const stk__comparisons *set, size_t valid, stk__comparison *c,
+                        stk_error *err)
+{
+    const char *reason = r->variants[c->b].withheld ? r->variants[c->b].withheld : r->variants[c->a].withheld;
+    if (reason)
+        return withhold(c, reason, err);
+    if (!c->valid)
+        return STK_OK;
+    stk__rule rule = set->rule;
+    rule.higher_is_better = r->metrics[c->metric].higher_is_better;
+    const bool covered = c->paired ? c->pair.covered : c->free.covered;
+    c->verdict = stk__decide(&rule, c->ratio, c->low, c->high, covered, c->p_holm);
+    if (c->verdict == STK__INCONCLUSIVE)
+        c->more_rounds = stk__more_rounds(&rule, c->n, log(c->ratio), c->sd_log, valid);
+    return STK_OK;
+}
+
+stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__compare_pair *pairs, size_t count,
+                        size_t metric, stk__comparisons *out, stk_error *err)
+{
+    stk__comparisons set = {.rule = *rule, .items = stk__calloc(count ? count : 1, sizeof *set.items)};
+    if (!set.items)
+        return stk__nomem(count * sizeof *set.items, err);
+    set.capacity = set.count = count;
+    /* Bonferroni for the intervals: all of them together cover at the confidence that was asked for. */
+    const double confidence = count ? 1 - (1 - rule->confidence) / (double)count : rule->confidence;
+    size_t valid = 0;
+    stk_status status = STK_OK;
+    for (size_t i = 0; i < count && status == STK_OK; i++) {
+        set.items[i] = (stk__comparison){.a = pairs[i].a, .b = pairs[i].b, .metric = metric, .paired = r->paired};
+        status = compare_one(r, confidence, &set.items[i], err);
+        valid += set.items[i].valid;
+    }
+    if (status == STK_OK)
+        status = correct(&set, err);
+    for (size_t i = 0; i < count && status == STK_OK; i++)
+        status = judge(r, &set, valid, &set.items[i], err);
+    if (status != STK_OK) {
+        stk__comparisons_clear(&set);
+        return status;
+    }
+    *out = set;
+    return STK_OK;
+}
+
+double stk__worst_regression(const stk__comparisons *c, const stk__result *r)
+{
+    double worst = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const stk__comparison *x = &c->items[i];
+        if (x->verdict != STK__SLOWER)
+            continue;
+        worst = fmax(worst, (r->metrics[x->metric].higher_is_better ? 1 / x->ratio : x->ratio) - 1);
+    }
+    return worst;
+}

@@ -1,0 +1,51 @@
+/* Comparisons of the variants of a result: statistics, correction for many comparisons, verdicts. */
+#ifndef STK_BENCH_COMPARE_H
+#define STK_BENCH_COMPARE_H
+
+#include "bench/result.h"
+#include "stats/describe.h"
+#include "stats/paired.h"
+#include "stats/unpaired.h"
+#include "stats/verdict.h"
+
+/* Fewer rounds than this never give a verdict at 95 %. */
+enum { STK__LEAST_ROUNDS = 6 };
+
+typedef struct stk__comparison {
+    size_t a, b; /* variants; the ratio is b / a */
+    size_t metric;
+    bool valid;  /* there are figures: both sides have runs, all above 0 */
+    bool paired; /* `pair` holds, else `free` ("unpaired: order not controlled") */
+    stk__paired pair;
+    stk__unpaired free;
+    double ratio, low, high; /* of the one that holds; the interval is widened when there are many comparisons */
+    double p, p_holm;        /* sign-flip or Mann-Whitney; corrected over the comparisons of the set */
+    double sd_log;
+    size_t n; /* rounds, or runs of the smaller side */
+    stk__verdict verdict;
+    size_t more_rounds; /* when inconclusive; 0: cannot be said */
+    char *withheld;     /* why it is inconclusive when that is not a matter of statistics, or NULL */
+} stk__comparison;
+
+typedef struct stk__comparisons {
+    stk__comparison *items;
+    size_t count, capacity;
+    stk__rule rule; /* higher_is_better is taken from the metric */
+} stk__comparisons;
+
+typedef struct stk__compare_pair {
+    size_t a, b;
+} stk__compare_pair;
+
+/* Each variant against the first of its group. Freed by stk__free. */
+stk_status stk__compare_groups(const stk__result *r, stk__compare_pair **out, size_t *out_count, stk_error *err);
+
+/* Compares the pairs by `metric`; Holm and the widened intervals are over these pairs. */
+stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__compare_pair *pairs, size_t count,
+                        size_t metric, stk__comparisons *out, stk_error *err);
+void stk__comparisons_clear(stk__comparisons *c);
+
+/* Worst regression as a fraction (0.05: 5 % worse); 0 when none is slower by verdict. */
+double stk__worst_regression(const stk__comparisons *c, const stk__result *r);
+
+#endif

@@ -1,0 +1,43 @@
+# Options that make no sense are told before anything runs.
+try() {
+    printf -- '--- %s\n' "$*"
+    "$STOKER" bench "$@" 2>&1
+    echo "exit $?"
+}
+try
+try ''
+try 'touch ran' '  '
+try 'touch ran' --param n=1,2
+try 'touch ran {n}' --param n
+try 'touch ran {n}' --param n=
+try 'touch ran {n}' --param n=1 --param n=2
+try 'touch ran' 'true' --name one
+try 'touch ran' 'true' --name one --name one
+try 'touch ran' --rounds 8 --width 3%
+try 'touch ran' --rounds 0
+try 'touch ran' --rounds 1.5
+try 'touch ran' --max-rounds 5
+try 'touch ran' --section speed
+try 'touch ran' --export xml=out
+try 'touch ran' --export hyperfine
+try 'touch ran' --export hyperfine=
+try 'touch ran' --confidence 100%
+try 'touch ran' --confidence 20%
+try 'touch ran' --min-effect fast
+try 'touch ran' --fail-over -5%
+try 'touch ran' --message 'no log'
+try 'touch ran' --build make
+try 'touch ran' --candidate HEAD
+try 'touch ran' --same-output --show-output
+try 'touch ran' --metric speed --show-output
+try 'touch ran' --timeout soon
+try 'touch ran' --memory much
+try 'touch ran' --cpus -1
+try 'touch ran' --into page.md
+try 'touch ran' --log notes.txt
+try 'touch ran' --ladder steps.toml
+try --ladder steps.toml --suite suite.toml
+try --suite suite.toml --svg chart.svg
+try --fail-ower 5% 'touch ran'
+try calibrate 'touch ran' 'touch ran'
+ls

@@ -1,0 +1,103 @@
+/* Fuzz target: any text as the CSV file and, behind a byte 0x1e, as the Markdown page of a change log. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "bench/log_impl.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char markdown_name[] = "PERF.md", csv_name[] = "PERF.csv";
+static const stk__log_paths paths = {markdown_name, csv_name};
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void print_lines(const stk__log *log, stk__text *out)
+{
+    stk__log_csv_header(log, out);
+    stk__text_putc(out, '\n');
+    for (size_t i = 0; i < log->row_count; i++) {
+        stk__log_csv_row(log, &log->rows[i], out);
+        stk__text_putc(out, '\n');
+    }
+    require(!out->failed);
+}
+
+static void print_page(const stk__log *log, stk__text *out)
+{
+    stk__log_markdown_page(out);
+    stk__text_putc(out, '\n');
+    stk__log_markdown_header(log, "\n", out);
+    for (size_t i = 0; i < log->row_count; i++) {
+        char brief[12];
+        stk__text t;
+        stk__text_fixed(&t, brief, sizeof brief);
+        stk__text_puts(&t, log->rows[i].commit);
+        const stk__log_words words = {.brief = brief};
+        stk__log_markdown_row(log, &log->rows[i], &words, out);
+        stk__text_putc(out, '\n');
+    }
+    require(!out->failed);
+}
+
+/* What was accepted prints, is accepted again, and prints the same; so does the page that it makes. */
+static void round_trip(const stk__log *log)
+{
+    stk__text first = STK__TEXT_INIT, second = STK__TEXT_INIT, page = STK__TEXT_INIT;
+    stk__log again = {0};
+    print_lines(log, &first);
+    require(stk__log_csv_parse(first.data, first.length, &paths, &again, NULL) == STK_OK);
+    require(again.row_count == log->row_count);
+    print_lines(&again, &second);
+    require(first.length == second.length && memcmp(first.data, second.data, first.length) == 0);
+    print_page(log, &page);
+    stk__log_table table = {0};
+    require(stk__log_markdown_check(page.data, page.length, &paths, log, &table, NULL) == STK_OK);
+    require(table.there && table.end == page.length && !table.open);
+    stk__log_clear(&again);
+    stk__text_clear(&first);
+    stk__text_clear(&second);
+    stk__text_clear(&page);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *mark = size ? memchr(data, 0x1e, size) : NULL;
+    const size_t csv_size = mark ? (size_t)(mark - data) : size;
+    /* As files are read: with a NUL behind them. */
+    char *csv = stk__alloc(csv_size + 1);
+    if (!csv)
+        return 0;
+    if (csv_size)
+        memcpy(csv, data, csv_size);
+    csv[csv_size] = 0;
+    stk__log log = {0};
+    stk_error err = {0};
+    const stk_status status = stk__log_csv_parse(csv, csv_size, &paths, &log, &err);
+    require(status == STK_OK || (status == STK_CORRUPT && err.message[0] && err.line > 0));
+    if (log.benchmark_count)
+        round_trip(&log);
+    if (mark) {
+        const size_t page_size = size - csv_size - 1;
+        char *page = stk__alloc(page_size + 1);
+        require(page != NULL);
+        if (page_size)
+            memcpy(page, mark + 1, page_size);
+        page[page_size] = 0;
+        stk__log_table table = {0};
+        err = (stk_error){0};
+        if (stk__log_markdown_check(page, page_size, &paths, &log, &table, &err) == STK_OK)
+            require(table.end <= page_size && table.there == (log.benchmark_count > 0));
+        else
+            require(err.message[0] != 0);
+        stk__free(page);
+    }
+    stk__log_clear(&log);
+    stk__free(csv);
+    return 0;
+}
