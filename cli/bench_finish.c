@@ -302,23 +302,28 @@ int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over
         return code;
     const double worst = stk__worst_regression(c, r);
     if (worst > fail_over) {
-        cli_say("stoker: slower by %.*f %%, more than --fail-over %.*f%% allows", worst < 0.1 ? 1 : 0, 100 * worst,
-                fail_over < 0.1 ? 1 : 0, 100 * fail_over);
+        /* %g turns to exponents: 1,900 % is not a rare figure here. */
+        cli_say(worst < 1 ? "stoker: slower by %.3g %%, more than --fail-over %.4g%% allows"
+                          : "stoker: slower by %.0f %%, more than --fail-over %.6g%% allows",
+                100 * worst, 100 * fail_over);
         return CLI_REGRESSION;
     }
     /* Silence would read as "no regression". */
+    const stk__comparison *unknown = NULL;
     for (size_t i = 0; i < c->count; i++) {
         const stk__comparison *x = &c->items[i];
-        if (x->verdict != STK__INCONCLUSIVE)
-            continue;
-        if (x->withheld)
-            cli_say("stoker: --fail-over cannot tell: %s against %s has no verdict: %s", r->variants[x->b].name,
-                    r->variants[x->a].name, x->withheld);
-        else
-            cli_say("stoker: --fail-over cannot tell yet: %s against %s is inconclusive", r->variants[x->b].name,
-                    r->variants[x->a].name);
-        break;
+        if (x->verdict == STK__INCONCLUSIVE && (!unknown || (x->withheld && !unknown->withheld)))
+            unknown = x;
     }
-    return code;
+    if (!unknown)
+        return code;
+    const char *a = r->variants[unknown->a].name, *b = r->variants[unknown->b].name;
+    if (!unknown->withheld) {
+        cli_say("stoker: --fail-over cannot tell yet: %s against %s is inconclusive", b, a);
+        return code;
+    }
+    /* More rounds will not change that, and what computes something else is no good news. */
+    cli_say("stoker: --fail-over cannot tell: %s against %s has no verdict: %s", b, a, unknown->withheld);
+    return CLI_FAILED;
 }
 

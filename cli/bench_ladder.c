@@ -96,7 +96,7 @@ static int ladder_chart(const ladder *z)
 /* Steps and the whole are two questions; the JSON has both, steps first. */
 static int ladder_join(const ladder *z, stk__comparisons *out)
 {
-    *out = (stk__comparisons){.rule = z->steps.rule};
+    *out = (stk__comparisons){.rule = z->steps.rule, .family = z->pair_count};
     out->items = stk__calloc(2 * z->pair_count, sizeof *out->items);
     if (!out->items) {
         cli_say("stoker: out of memory");

@@ -31,9 +31,12 @@ void bench_launcher_close(stk__launcher *l)
 
 stk__rule bench_rule(const bench_rule_options *o)
 {
-    const double min_effect = o->min_effect < 0 ? 0.02 : o->min_effect;
-    return (stk__rule){
-        .confidence = o->confidence, .min_effect = min_effect, .margin = o->margin < 0 ? min_effect : o->margin};
+    const double usual = o->min_effect < 0 ? 0.02 : o->min_effect;
+    /* A gate below the usual effect asks for changes of its own size: else what it is for would be "equivalent". */
+    const bool gated = o->min_effect < 0 && o->fail_over >= 0 && o->fail_over < usual;
+    return (stk__rule){.confidence = o->confidence,
+                       .min_effect = gated ? o->fail_over : usual,
+                       .margin = o->margin < 0 ? usual : o->margin};
 }
 
 bench_rule_options bench_merge_rule(const bench_rule_options *rule, const stk__suite_options *file)
@@ -187,12 +190,12 @@ int bench_metrics(stk__result *r, const char *metric, const char *unit, bool hig
 static void say_failure(const stk_error *err, const stk__result *r)
 {
     cli_say_error(err, NULL, NULL);
-    if (strstr(err->message, "exit code"))
+    if (strstr(err->message, "exit code") && !strstr(err->message, ": cannot run '") && err->message[0] != '-')
         cli_say("    --ignore-failure times commands whatever their exit code, --show-output shows what they print");
     else if (strstr(err->message, "longer than"))
         cli_say("    --timeout sets how long a run may take");
     if (r->variant_count && r->variants[0].runs)
-        cli_say("    the %zu rounds before it are kept", r->variants[0].runs);
+        cli_say("    rounds before it, which are kept: %zu", r->variants[0].runs);
 }
 
 int bench_run(const stk__experiment *e, stk__launcher *l, stk__result *r)

@@ -412,8 +412,10 @@ static int table_run(table *z)
 
 static int table_finish(const table *z, int code)
 {
-    size_t missed = 0, targets = 0;
+    size_t missed = 0, targets = 0, without = 0;
     for (size_t i = 0; i < z->count; i++) {
+        const stk__suite_entry *e = z->rows[i].entry;
+        without += z->rows[i].failure && (!isnan(e->at_least) || !isnan(e->at_most));
         targets += z->rows[i].judged;
         missed += z->rows[i].judged && !z->rows[i].met;
     }
@@ -427,6 +429,10 @@ static int table_finish(const table *z, int code)
     if (code == CLI_OK && missed && z->x->rule->fail_over >= 0) {
         cli_say("stoker: %zu of %zu targets were missed", missed, targets);
         return CLI_REGRESSION;
+    }
+    if (code == CLI_OK && without && z->x->rule->fail_over >= 0) {
+        cli_say("stoker: %zu targets could not be judged", without);
+        return CLI_FAILED;
     }
     return code;
 }

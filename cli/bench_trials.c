@@ -70,7 +70,7 @@ static bool is_pipeline(const char *command)
 }
 
 /* This very program runs it, so that both sides are measured by the same build. */
-static char *pipeline_command(const char *command)
+static char *pipeline_command(const char *command, bool digest)
 {
     char self[4096];
     const ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -84,7 +84,7 @@ static char *pipeline_command(const char *command)
         put_quoted(&t, command);
     else
         stk__text_puts(&t, command);
-    stk__text_puts(&t, " --json --quiet");
+    stk__text_puts(&t, digest ? " --json --quiet --digest" : " --json --quiet");
     if (!t.failed)
         return t.data;
     stk__text_clear(&t);
@@ -272,7 +272,8 @@ static int make_trial(maker *m, size_t command, size_t combination, const bench_
               fill_in(&m->params, combination, d->cleanup, &t.cleanup) &&
               trial_parameters(&t, &m->params, combination);
     if (ok && is_pipeline(t.command)) {
-        char *made = pipeline_command(t.command);
+        char *made = pipeline_command(t.command, d->same_output);
+        t.digest = true;
         stk__free(t.command);
         t.command = made;
         all->pipelines = true;
@@ -287,7 +288,7 @@ static int make_names(maker *m, const cli_list *names)
     stk_error err = {0};
     m->named = names->count > 0;
     if (names->count && names->count != m->count)
-        return cli_usage_error(&cli_command_bench, "%zu names with --name for %zu commands", names->count, m->count);
+        return cli_usage_error(&cli_command_bench, "--name is given %zu times for %zu commands", names->count, m->count);
     m->names = stk__calloc(m->count ? m->count : 1, sizeof *m->names);
     if (!m->names)
         return no_memory();

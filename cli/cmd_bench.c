@@ -1,4 +1,5 @@
 /* stoker bench: commands and pipelines compared in turns, with an honest verdict. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -82,8 +83,11 @@ static int make_trials(session *s, const cli_arguments *arguments)
                                    o->against, labels[0]);
         place_count = 2;
     }
-    return bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params, &o->design, places,
-                             place_count);
+    const int code = bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params, &o->design,
+                                       places, place_count);
+    if (code == CLI_OK && o->against && s->trials.pipelines)
+        cli_say("stoker: both commits' pipeline files are run by this build of Stoker; give a command to compare builds");
+    return code;
 }
 
 /* ---- running ---- */
@@ -131,12 +135,12 @@ static void add_notes(session *s)
         const stk__comparison *c = &s->comparisons.items[i];
         if (!c->valid || !(c->sd_log > 0))
             continue;
-        const double seen = stk__detectable(c->sd_log, n, s->comparisons.rule.confidence, 0.8);
-        if (seen > fail_over) {
+        const double seen = expm1(stk__detectable(c->sd_log, n, s->comparisons.rule.confidence, 0.8));
+        if (isfinite(seen) && seen > fail_over) {
             stk__result_note(&s->result, NULL,
-                             "with this noise %zu rounds find changes from about %.2g %% on; --fail-over %.2g%% asks for "
+                             "with this noise %zu rounds find changes from about %.*f %% on; --fail-over %.4g%% asks for "
                              "more than that",
-                             n, 100 * seen, 100 * fail_over);
+                             n, seen < 0.1 ? 1 : 0, 100 * seen, 100 * fail_over);
             return;
         }
     }
@@ -153,12 +157,18 @@ static int append_log(session *s)
         return say(&err);
     if (!here.hash[0])
         cli_say("stoker: no git commit here: the row of %s has none", o->log);
+    stk__text description = STK__TEXT_INIT;
+    stk__text_puts(&description, o->message ? o->message : here.subject);
+    if (s->result.interrupted)
+        stk__text_puts(&description, " (interrupted)");
     const stk__log_entry entry = {.result = &s->result,
                                   .comparisons = &s->comparisons,
                                   .commit = &here,
-                                  .description = o->message,
+                                  .description = description.failed ? o->message : description.data,
                                   .against = o->against};
-    if (stk__log_append(o->log, &entry, &err) != STK_OK)
+    const stk_status status = stk__log_append(o->log, &entry, &err);
+    stk__text_clear(&description);
+    if (status != STK_OK)
         return say(&err);
     cli_say("stoker: added a row to %s", o->log);
     return CLI_OK;
@@ -206,11 +216,11 @@ static void warn_about_gate(const bench_options *o)
     stk__calibration c;
     char *path = o->rule.fail_over > 0 && o->design.rounds > 0 ? bench_calibration_path() : NULL;
     if (path && stk__calibration_load(path, &c, NULL) == STK_OK) {
-        const double seen = stk__detectable(c.sd_log, (size_t)o->design.rounds, o->rule.confidence, 0.8);
-        if (seen > o->rule.fail_over)
-            cli_say("stoker: by its calibration this machine finds changes from about %.2g %% on in %lld rounds; "
-                    "--fail-over %.2g%% asks for more",
-                    100 * seen, (long long)o->design.rounds, 100 * o->rule.fail_over);
+        const double seen = expm1(stk__detectable(c.sd_log, (size_t)o->design.rounds, o->rule.confidence, 0.8));
+        if (isfinite(seen) && seen > o->rule.fail_over)
+            cli_say("stoker: by its calibration this machine finds changes from about %.*f %% on in %lld rounds; "
+                    "--fail-over %.4g%% asks for more",
+                    seen < 0.1 ? 1 : 0, 100 * seen, (long long)o->design.rounds, 100 * o->rule.fail_over);
     }
     stk__free(path);
 }

@@ -179,6 +179,9 @@ static int calibrate_run(const void *options, const cli_arguments *arguments)
     const calibrate_options *o = options;
     stk__launcher *l = NULL;
     stk__result r = {0};
+    if (o->design.rounds > 0 && o->design.rounds < STK__LEAST_ROUNDS)
+        return cli_usage_error(&cli_command_bench_calibrate, "--rounds wants at least %d here, found %lld",
+                               STK__LEAST_ROUNDS, (long long)o->design.rounds);
     int code = bench_launcher_open(&l);
     if (code != CLI_OK)
         return code;

@@ -1,4 +1,6 @@
 /* stoker bench history: a change log as sparklines, a table and a chart. */
+#include <unistd.h>
+
 #include "bench.h"
 #include "bench/chart.h"
 #include "bench/log.h"
@@ -21,6 +23,8 @@ static void json_row(stk__text *t, const stk__log *log, const stk__log_row *row)
         stk__text_printf(t, ",\"%s\":", words[i].key);
         stk__text_json_str(t, words[i].value ? words[i].value : "");
     }
+    stk__text_printf(t, ",\"paired\":%s,\"metric\":", row->paired ? "true" : "false");
+    stk__text_json_str(t, log->metric ? log->metric : "");
     const double numbers[] = {row->ratio, row->low, row->high, row->p};
     static const char *const keys[] = {"ratio", "ci_low", "ci_high", "p"};
     for (size_t i = 0; i < STK_COUNT(numbers); i++) {
@@ -78,7 +82,10 @@ static int history_run(const void *options, const cli_arguments *arguments)
         return cli_exit_code(&err);
     }
     int code = CLI_OK;
-    if (!log.row_count) {
+    if (!log.row_count && access(path, F_OK) != 0) {
+        cli_say("stoker: there is no %s here; 'stoker bench --log %s ...' makes it", path, path);
+        code = CLI_FAILED;
+    } else if (!log.row_count) {
         cli_say("stoker: %s has no rows; 'stoker bench --log %s ...' adds them", path, path);
         code = CLI_FAILED;
     } else if (o->json) {

@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM: end cleanly on the first, at once on the second. */
+/* SIGINT, SIGTERM and SIGHUP: end cleanly on the first, at once on the second; with a launcher on the third. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -14,13 +14,14 @@ static _Atomic(stk__launcher *) launching;
 static void on_signal(int number)
 {
     (void)number;
-    if (interrupted)
+    stk__launcher *launcher = atomic_load(&launching);
+    /* With a launcher the second one ends a clean-up that takes long: finished rounds are still told and saved. */
+    if (interrupted > (launcher ? 1 : 0))
         _exit(CLI_INTERRUPTED);
-    interrupted = 1;
+    interrupted = interrupted + 1;
     stk_pipeline *pipeline = atomic_load(&running);
     if (pipeline)
         stk_pipeline_cancel(pipeline);
-    stk__launcher *launcher = atomic_load(&launching);
     if (launcher)
         stk__launcher_interrupt(launcher);
 }
@@ -31,6 +32,10 @@ void cli_interrupts_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* A terminal that closes ends hours of rounds; under nohup it does not. */
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
     /* A limit on file sizes (ulimit -f) is told by the failing write, which names the file. */
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&ignore.sa_mask);

@@ -100,7 +100,7 @@ static bool set_double(const cli_command *command, const cli_option *option, con
         return true;
     }
     const char *what = *percent ? "a percentage" : "a number";
-    const char *example = *percent ? ", as in 5%" : "";
+    const char *example = *percent && option->min <= 5 ? ", as in 5%" : "";
     if (option->max == INT64_MAX)
         cli_usage_error(command, "--%s wants %s of at least %lld%s%s, found '%s'", option->name, what,
                         (long long)option->min, percent, example, value);

@@ -105,9 +105,19 @@ static const char *advice(const stk_error *err)
 void cli_say_error(const stk_error *err, const char *text, const char *text_name)
 {
     char line[2600];
-    stk_error_format(err, line, sizeof line);
+    stk_error place = *err;
     const bool about_text = err->line > 0 && text;
-    if (about_text && text_name)
+    const bool about_file = err->line > 0 && !text && err->file[0]; /* a line of that file, not of a pipeline */
+    if (about_file) {
+        place.file[0] = 0;
+        place.line = 0;
+    }
+    stk_error_format(&place, line, sizeof line);
+    if (about_file && err->column > 0)
+        cli_say("stoker: %s: line %d, column %d: %s", err->file, err->line, err->column, line);
+    else if (about_file)
+        cli_say("stoker: %s: line %d: %s", err->file, err->line, line);
+    else if (about_text && text_name)
         cli_say("stoker: %s: %s", text_name, line);
     else
         cli_say("stoker: %s", line);

@@ -30,6 +30,7 @@ typedef struct stk__comparison {
 typedef struct stk__comparisons {
     stk__comparison *items;
     size_t count, capacity;
+    size_t family;  /* how many share the correction; below count where two sets stand together; 0: all */
     stk__rule rule; /* higher_is_better is taken from the metric */
 } stk__comparisons;
 

@@ -29,7 +29,8 @@ typedef struct lab {
     stk__result *r;
     stk__process_runs *processes; /* NULL: e->measure */
     size_t rounds;                /* wanted, as known so far */
-    size_t accepted, attempts, failed_in_a_row, failed;
+    size_t accepted, failed_in_a_row, failed;
+    size_t attempts; /* at the round at hand */
     double *values; /* [trial][metric] of the round at hand */
     int *exit_codes;
     size_t *order;
@@ -115,10 +116,10 @@ static size_t choose_rounds(const lab *x, double round_s)
 }
 
 /* Share of the machine that others took since `start`, or 0 where that cannot be known. */
-static double others_since(const lab *x, const stk__machine_ticks *start, double hooks_s, bool known)
+static double others_since(const lab *x, const stk__machine_ticks *start, double hooks_s)
 {
     stk__machine_ticks now;
-    if (!known || !stk__machine_ticks_now(&now) || now.at_ns <= start->at_ns)
+    if (!stk__machine_ticks_now(&now) || now.at_ns <= start->at_ns)
         return 0;
     double own = stk__process_hooks_s(x->processes) - hooks_s;
     for (size_t t = 0; t < x->e->trial_count; t++)
@@ -140,6 +141,7 @@ static stk_status keep_round(lab *x, stk_error *err)
         }
     }
     x->accepted++;
+    x->attempts = 0;
     x->failed_in_a_row = 0;
     return STK_OK;
 }
@@ -170,10 +172,13 @@ static stk_status one_round(lab *x, stk_error *err)
         if (failed)
             return drop_round(x, x->order[k], err);
     }
-    const size_t missing = x->rounds - x->accepted;
-    if (x->attempts + missing <= ATTEMPTS * x->rounds && others_since(x, &start, hooks_s, known) > x->e->quiet) {
-        x->r->retaken++;
-        return STK_OK;
+    if (known && others_since(x, &start, hooks_s) > x->e->quiet) {
+        /* Counted for each round: on a machine that is never quiet the first ones are kept soon, for Ctrl-C and --width. */
+        if (x->attempts < ATTEMPTS) {
+            x->r->retaken++;
+            return STK_OK;
+        }
+        x->r->disturbed++;
     }
     return keep_round(x, err);
 }
@@ -203,6 +208,9 @@ static stk_status all_rounds(lab *x, stk_error *err)
         STK_TRY(one_round(x, err));
         STK_TRY(narrow_enough(x, &enough, err));
     }
+    if (x->r->disturbed)
+        STK_TRY(stk__result_note(x->r, err, "%zu of the rounds are kept though others used more than %.3g %% of the machine in "
+                                 "them: the tries had run out", x->r->disturbed, 100 * x->e->quiet));
     if (by_width(x) && !enough)
         STK_TRY(stk__result_note(x->r, err, "the interval was still wider than %.3g %% after %zu rounds, the most that were "
                                  "allowed", 100 * x->e->width, x->accepted));

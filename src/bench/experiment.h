@@ -13,6 +13,7 @@ typedef struct stk__trial {
     stk__parameter *parameters;
     size_t parameter_count;
     size_t group;
+    bool digest; /* for same_output: "digest" in the JSON that it prints stands for what it prints */
 } stk__trial;
 
 /* One measured run. Fills values[metric_count], or sets *out_failed and writes into `why` what failed. */
@@ -34,8 +35,8 @@ typedef struct stk__experiment {
     double width;  /* > 0: rounds go on until every interval of the pairs has high/low - 1 <= width ... */
     size_t max_rounds; /* ... but not past this */
     uint64_t seed;
-    double quiet;  /* > 0: a round in which others took more than this share of the machine is taken again, three times
-                      as many rounds at most */
+    double quiet;  /* > 0: a round in which others took more than this share of the machine is taken again, twice at
+                      most; then it is kept, and counted */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;
     stk__launch launch; /* template: limits, timeout, output, input */

@@ -326,8 +326,10 @@ static stk_status init_submodules(stk__launcher *l, const char *path, stk_error 
         return stk__nomem(strlen(path), err);
     if (!there)
         return STK_OK;
+    /* Only those that the user has: --init would write to the configuration that all checkouts share. */
     stk__text_puts(&script, "unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE GIT_PREFIX; "
-                            "git submodule --quiet update --init --recursive");
+                            "git submodule --quiet update && git submodule --quiet foreach --quiet "
+                            "'git submodule --quiet update --init --recursive'");
     return run_checked(l, path, &script, STK_IO, "cannot get the submodules of a checkout", NULL, err);
 }
 

@@ -439,6 +439,7 @@ static stk_status fill_outcome(const stk__launcher *l, const stk__launch *launch
         STK_TRY(collect_errors(fds[STK__FD_ERROR], o, err));
     }
     if (reply->exec_error) {
+        o->not_started = true;
         o->exit_code = reply->exec_error == ENOENT || reply->exec_error == ENOTDIR ? 127 : 126;
         STK_TRY(set_error_end(o, program, reply->exec_error, err));
     }

@@ -45,6 +45,7 @@ typedef struct stk__outcome {
     int exit_code;    /* -1 when a signal ended it */
     int signal;       /* 0: none */
     bool timed_out;
+    bool not_started; /* exec failed: there is no such program, or it may not be run */
     bool out_of_memory;    /* the memory limit was hit: killed by the kernel, or allocations failed under RLIMIT */
     bool memory_guessed;   /* ... as its messages say, which is all that RLIMIT leaves to go by */
     size_t left_behind;    /* processes of its session that were still there when it ended, and were killed */

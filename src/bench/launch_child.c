@@ -288,8 +288,10 @@ static bool reap(watch *w)
         memset(&info, 0, sizeof info);
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid)
             return false;
-        if (info.si_pid == w->pid)
+        if (info.si_pid == w->pid) {
+            w->end_ns = stk__now_ns(); /* not before we knew: it may have ended since we woke up for something else */
             return wait4(w->pid, &w->status, 0, &w->usage) == w->pid;
+        }
         struct rusage usage;
         const bool of_run = getsid(info.si_pid) == w->pid;
         if (wait4(info.si_pid, NULL, 0, &usage) > 0 && of_run)
@@ -446,6 +448,7 @@ static void run_command(launcher *l, const job *j, stk__launch_reply *r)
         return;
     surroundings before, after;
     shared->error = 0;
+    drain_signals(l->signals); /* of the run before, which would wake us for nothing */
     look_around(&shared->limits, &before);
     shared->begin_ns = stk__now_ns();
     memset(&shared->begin, 0, sizeof shared->begin);

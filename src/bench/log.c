@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -68,8 +69,14 @@ static void paths_clear(stk__log_paths *paths)
     stk__free(paths->csv);
 }
 
-static stk_status paths_of(const char *path, stk__log_paths *out, stk_error *err)
+/* The files are replaced, which must not put them in the place of links to them. */
+static stk_status paths_of(const char *given, stk__log_paths *out, stk_error *err)
 {
+    char target[PATH_MAX];
+    struct stat st;
+    const bool link = lstat(given, &st) == 0 && S_ISLNK(st.st_mode) && stat(given, &st) == 0 && S_ISREG(st.st_mode) &&
+                      realpath(given, target);
+    const char *path = link ? target : given;
     const size_t length = strlen(path);
     if (length < 4 || strcmp(path + length - 3, ".md") != 0 || path[length - 4] == '/')
         return stk_error_set(err, STK_INVALID,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -19,7 +20,7 @@ struct stk__process_runs {
     stk__launcher *l;
     stk__result *r;
     uint64_t *hashes, *sizes; /* of the first output of each trial */
-    bool *seen, *set_up;
+    bool *seen, *changes, *set_up;
     size_t count;       /* of all runs: seeds the padding */
     double hooks_s;     /* CPU time of hooks */
     size_t left_behind; /* processes that outlived the runs that started them */
@@ -49,7 +50,7 @@ static void explain(const stk__outcome *o, const stk__launch *launch, stk__text 
 
 static bool went_well(const stk__outcome *o, bool ignore_exit_code)
 {
-    if (o->signal || o->timed_out || o->out_of_memory)
+    if (o->signal || o->timed_out || o->out_of_memory || o->not_started)
         return false;
     return ignore_exit_code || o->exit_code == 0;
 }
@@ -95,6 +96,7 @@ static void runs_free(stk__process_runs *p)
     stk__free(p->hashes);
     stk__free(p->sizes);
     stk__free(p->seen);
+    stk__free(p->changes);
     stk__free(p->set_up);
     stk__free(p);
 }
@@ -134,8 +136,9 @@ stk_status stk__process_runs_open(const stk__experiment *e, stk__launcher *l, st
     p->hashes = stk__calloc(n, sizeof *p->hashes);
     p->sizes = stk__calloc(n, sizeof *p->sizes);
     p->seen = stk__calloc(n, sizeof *p->seen);
+    p->changes = stk__calloc(n, sizeof *p->changes);
     p->set_up = stk__calloc(n, sizeof *p->set_up);
-    if (!p->hashes || !p->sizes || !p->seen || !p->set_up) {
+    if (!p->hashes || !p->sizes || !p->seen || !p->changes || !p->set_up) {
         runs_free(p);
         return stk__nomem(n * sizeof *p->hashes, err);
     }
@@ -148,29 +151,45 @@ stk_status stk__process_runs_open(const stk__experiment *e, stk__launcher *l, st
 /* Not for want of memory: without the reason there would be a verdict. */
 static stk_status withhold(stk__variant *v, const char *reason, stk_error *err)
 {
-    if (!v->withheld)
-        v->withheld = stk__strdup(reason);
+    stk__free(v->withheld);
+    v->withheld = stk__strdup(reason);
     return v->withheld ? STK_OK : stk__nomem(strlen(reason), err);
 }
 
-/* The first output of each trial stands for it; all in a group must print the same, always. */
-static stk_status check_output(stk__process_runs *p, size_t trial, const stk__outcome *o, stk_error *err)
+static void put_difference(stk__text *t, const stk__process_runs *p, size_t first, const stk__trial *trial, uint64_t bytes)
 {
-    char reason[256], letters[8];
+    char letters[8];
+    stk__variant_letters(first, letters);
+    if (trial->digest)
+        stk__text_printf(t, "its batches differ from what %s gives", letters);
+    else if (bytes == p->sizes[first])
+        stk__text_printf(t, "its output differs from that of %s (both %llu bytes)", letters, (unsigned long long)bytes);
+    else
+        stk__text_printf(t, "its output differs from that of %s (%llu bytes against %llu)", letters,
+                         (unsigned long long)bytes, (unsigned long long)p->sizes[first]);
+}
+
+/* The first output of each trial stands for it; all in a group must print the same, always. */
+static stk_status check_output(stk__process_runs *p, size_t trial, uint64_t hash, uint64_t bytes, stk_error *err)
+{
+    char reason[256];
+    stk__text t;
     stk__variant *v = &p->r->variants[trial];
-    if (p->seen[trial] && p->hashes[trial] != o->output_hash)
+    /* The better reason of two: what changes by itself differs from the other's as well. */
+    if (p->seen[trial] && p->hashes[trial] != hash)
+        p->changes[trial] = true;
+    if (p->changes[trial])
         return withhold(v, "its output changes from run to run, so it cannot be checked against the other's", err);
     p->seen[trial] = true;
-    p->hashes[trial] = o->output_hash;
-    p->sizes[trial] = o->output_bytes;
+    p->hashes[trial] = hash;
+    p->sizes[trial] = bytes;
     size_t first = 0;
     while (p->e->trials[first].group != p->e->trials[trial].group)
         first++;
-    if (!p->seen[first] || p->hashes[first] == o->output_hash)
+    if (!p->seen[first] || p->hashes[first] == hash)
         return STK_OK;
-    stk__variant_letters(first, letters);
-    snprintf(reason, sizeof reason, "its output differs from that of %s (%llu bytes against %llu)", letters,
-             (unsigned long long)o->output_bytes, (unsigned long long)p->sizes[first]);
+    stk__text_fixed(&t, reason, sizeof reason);
+    put_difference(&t, p, first, &p->e->trials[trial], bytes);
     return withhold(v, reason, err);
 }
 
@@ -190,20 +209,38 @@ static double json_number(const json_t *object, const char *path)
     return json_is_number(whole) ? json_number_value(whole) : NAN;
 }
 
+/* The object that it prints as its last line; NULL when there is none. */
+static json_t *printed_object(const stk__outcome *o)
+{
+    size_t size;
+    if (!o->output_end)
+        return NULL;
+    const char *line = last_line(o->output_end, o->output_end_size, &size);
+    json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(object))
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+/* Of the digest of a pipeline's batches: the rest of what it prints is about time. */
+static uint64_t digest_hash(const stk__outcome *o)
+{
+    json_t *object = printed_object(o);
+    const char *digest = json_string_value(json_object_get(object, "digest"));
+    const uint64_t hash = digest ? XXH3_64bits(digest, strlen(digest)) : 0;
+    json_decref(object);
+    return hash;
+}
+
 static void read_json(const stk__process_runs *p, const stk__outcome *o, double *values)
 {
     const stk__result *r = p->r;
     for (size_t m = STK__MEASURES; m < r->metric_count; m++)
         values[m] = NAN;
-    if (r->metric_count <= STK__MEASURES || !o->output_end)
+    json_t *object = r->metric_count > STK__MEASURES ? printed_object(o) : NULL;
+    if (!object)
         return;
-    size_t size;
-    const char *line = last_line(o->output_end, o->output_end_size, &size);
-    json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(object)) {
-        json_decref(object);
-        return;
-    }
     for (size_t m = STK__MEASURES; m < r->metric_count; m++) {
         values[m] = json_number(object, r->metrics[m].name);
         /* A command that leaves its start out of the count tells it itself. */
@@ -256,7 +293,10 @@ static stk_status judge(stk__process_runs *p, size_t trial, const stk__outcome *
                          p->r->metrics[p->r->primary].name);
         return STK_OK;
     }
-    return p->e->same_output ? check_output(p, trial, o, err) : STK_OK;
+    if (!p->e->same_output)
+        return STK_OK;
+    const bool digest = p->e->trials[trial].digest;
+    return check_output(p, trial, digest ? digest_hash(o) : o->output_hash, digest ? 0 : o->output_bytes, err);
 }
 
 stk_status stk__process_measure(stk__process_runs *p, size_t trial, size_t round, double *values, int *out_exit_code,

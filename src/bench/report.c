@@ -128,7 +128,10 @@ static void add_comparison(const stk__result *r, const stk__comparisons *c, size
     stk__table_take(t, cell);
     stk__ratio(cell, x->ratio);
     stk__table_take(t, cell);
-    if (full) {
+    const bool covered = x->paired ? x->pair.covered : x->free.covered;
+    if (full && x->valid && !covered) {
+        stk__text_puts(cell, "least to greatest "); /* too few rounds for an interval */
+    } else if (full) {
         stk__words_percent(c->rule.confidence, cell);
         stk__text_puts(cell, " CI ");
     }
@@ -171,7 +174,7 @@ static void put_shared(const stk__comparisons *c, stk__text *out)
     stk__text_puts(out, c->items[0].paired ? "  p: sign-flip" : "  unpaired: order not controlled; p: Mann-Whitney");
     stk__text_printf(out, " (Holm over %zu); minimum effect ", stk__words_valid(c));
     stk__words_percent(c->rule.min_effect, out);
-    stk__text_printf(out, "; the intervals hold for all %zu together\n", c->count);
+    stk__text_printf(out, "; the intervals hold for all %zu together\n", c->family ? c->family : c->count);
 }
 
 /* The variants of a group; then, where each has its own sentence, the comparisons within it. */

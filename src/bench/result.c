@@ -272,6 +272,18 @@ static void common_ends(const words *all, size_t count, size_t *out_front, size_
     *out_back = back;
 }
 
+/* Do they differ in the value of one option? "threads 2" tells more than "2". */
+static bool follows_option(const words *all, size_t count, size_t front, size_t back)
+{
+    if (!front || all[0].starts[front - 1][0] != '-')
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        if (all[k].count <= front + back || all[k].starts[front][0] == '-')
+            return false;
+    }
+    return true;
+}
+
 static char *middle_name(const words *w, size_t front, size_t back)
 {
     if (w->count <= front + back)
@@ -346,6 +358,7 @@ stk_status stk__variant_names(const char *const *commands, size_t count, char **
     if (ok && count > 1) {
         size_t front, back;
         common_ends(all, count, &front, &back);
+        front -= follows_option(all, count, front, back);
         for (size_t i = 0; i < count; i++)
             out_names[i] = middle_name(&all[i], front, back);
     }

@@ -62,6 +62,7 @@ typedef struct stk__result {
     uint64_t seed;      /* of the order */
     size_t dropped;     /* rounds left out because a run of them failed */
     size_t retaken;     /* rounds taken again because others used the machine */
+    size_t disturbed;   /* rounds that are kept though others used the machine: the tries had run out */
     size_t warmup;      /* runs of each variant before the first round */
     double floor_s;     /* what starting and ending an empty process takes here; NaN: not measured */
     int64_t time_s;     /* when it began, seconds since 1970; 0: not known */

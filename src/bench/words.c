@@ -90,7 +90,7 @@ size_t stk__words_valid(const stk__comparisons *c)
     size_t n = 0;
     for (size_t i = 0; i < c->count; i++)
         n += c->items[i].valid;
-    return n;
+    return c->family ? STK_MIN(n, c->family) : n;
 }
 
 void stk__words_pair(const stk__comparison *c, stk__text *out)
@@ -185,7 +185,7 @@ void stk__words_reason(const stk__comparisons *c, size_t index, stk__text *out)
         return;
     }
     const bool covered = x->paired ? x->pair.covered : x->free.covered;
-    const size_t among = STK_MAX(c->count, (size_t)1);
+    const size_t among = c->family ? c->family : STK_MAX(c->count, (size_t)1);
     if (!covered && x->paired) {
         const size_t least = stk__median_interval_least(1 - (1 - c->rule.confidence) / (double)among);
         stk__text_printf(out, "needs at least %zu rounds for ", least);
@@ -269,7 +269,7 @@ bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b)
 void stk__words_commit(const stk__log_row *row, stk__text *out)
 {
     if (row->commit && row->commit[0])
-        stk__text_printf(out, "%.7s%s", row->commit, row->dirty ? "*" : "");
+        stk__text_printf(out, "%.7s%s", row->commit, row->dirty ? "+" : "");
     else
         stk__text_putc(out, '-');
 }

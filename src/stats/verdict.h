@@ -39,7 +39,7 @@ size_t stk__more_rounds(const stk__rule *rule, size_t n, double ln_ratio, double
 /*
  * Smallest |ln ratio| that n rounds find with a chance of `power`, given sd of the log-ratios; infinite when n is too
  * small for any. And the chance that n rounds find ln_ratio. Both for normal log-ratios: exact for the interval to
- * exclude 1; that p is below alpha as well costs up to 4 points at a power of 0.2, 1 point at 0.8.
+ * exclude 1; that p is below alpha as well costs up to 6 points at a power of 0.3, 1 point at 0.8.
  */
 double stk__detectable(double sd, size_t n, double confidence, double power);
 double stk__power(double sd, size_t n, double confidence, double ln_ratio);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""stoker bench with real commands: verdicts, failures, limits, commits, logs, formats, Ctrl-C. Called with the build directory.
+"""stoker bench with real commands: verdicts, failures, limits, commits, logs, formats, Ctrl-C.
 
-Nothing here asserts how long something takes; verdicts are asked for only where one side takes several times as long.
+Called with the build directory. Nothing here asserts how long something takes; verdicts are asked for only where one
+side takes several times as long.
 """
 import itertools
 import json
@@ -140,8 +141,9 @@ def test_two_builds_of_a_program(program, directory):
 
 
 def test_few_rounds_give_no_verdict(program, directory):
-    done = bench(program, directory, SHORT, LONG, "--rounds", "3", "--warmup", "0")
+    done = bench(program, directory, SHORT, LONG, "--rounds", "3", "--warmup", "0", "--fail-over", "5%")
     assert "inconclusive" in done.stdout and "6 rounds" in done.stdout, done.stdout
+    assert not re.search(r"\b(inf|nan)\b", done.stdout + done.stderr), done.stdout
     result = bench_json(program, directory, SHORT, LONG, "--rounds", "3", "--warmup", "0")
     assert result["comparisons"][0]["verdict"] == "inconclusive"
 
@@ -234,14 +236,16 @@ def test_parameters(program, directory):
     assert result["variants"][1]["parameters"] == {"n": "2", "k": "x"}
     assert [(c["a"], c["b"]) for c in result["comparisons"]] == [("n=1 k=x", "n=2 k=x")]
     # Several commands: compared with each other for each value.
-    result = bench_json(program, directory, "true {n}", "sleep 0.00{n}", "-P", "n=1,2", "--rounds", "1", "--warmup", "0")
+    result = bench_json(program, directory, "true {n}", "sleep 0.00{n}", "-P", "n=1,2", "--rounds", "1", "--warmup",
+                        "0")
     assert len(result["variants"]) == 4
     for comparison in result["comparisons"]:
         assert comparison["a"].split()[-1] == comparison["b"].split()[-1], comparison
     assert len(result["comparisons"]) == 2
 
 
-HOOKS = ["--setup", "echo s >>log", "--prepare", "echo p >>log", "--conclude", "echo c >>log", "--cleanup", "echo e >>log"]
+HOOKS = ["--setup", "echo s >>log", "--prepare", "echo p >>log", "--conclude", "echo c >>log", "--cleanup",
+         "echo e >>log"]
 
 
 def test_hooks_run_as_often_as_told(program, directory):
@@ -276,7 +280,7 @@ def test_same_output(program, directory):
     assert result["comparisons"][0]["verdict"] == "inconclusive", result["comparisons"]
     assert "output" in result["comparisons"][0]["withheld"]
     done = bench(program, directory, "echo one", "date +%N; echo $$", "--same-output", "--rounds", "2")
-    assert "output" in done.stdout and "inconclusive" in done.stdout, done.stdout
+    assert "its output" in done.stdout and "inconclusive" in done.stdout, done.stdout
     result = bench_json(program, directory, "echo same", "printf 'same\\n'", "--same-output", "--rounds", "2")
     assert result["comparisons"][0]["withheld"] is None
     # What the first prints changes: there is nothing to check the others against.
@@ -299,8 +303,8 @@ def test_input(program, directory):
 
 def test_metric_from_json(program, directory):
     script = "echo x >>n%d; echo '{\"a\": {\"speed_per_s\": %d}}'"
-    result = bench_json(program, directory, script % (1, 50), script % (2, 100), "--metric", "a.speed_per_s", "--rounds",
-                        "6", "--warmup", "0")
+    result = bench_json(program, directory, script % (1, 50), script % (2, 100), "--metric", "a.speed_per_s",
+                        "--rounds", "6", "--warmup", "0")
     assert result["metric"]["name"] == "a.speed_per_s" and result["metric"]["higher_is_better"] is True
     assert result["variants"][0]["times"] == [50] * 6
     assert result["comparisons"][0]["ratio"] == 2 and result["comparisons"][0]["verdict"] == "faster"
@@ -323,7 +327,7 @@ def test_failure_now_and_then(program, directory):
     assert result["dropped"] == 3, result["dropped"]
     assert [v["n"] for v in result["variants"]] == [12, 12]
     done = bench(program, directory, "true", flaky, "--rounds", "12")
-    assert re.search(r"[23] (rounds|of)", done.stdout), done.stdout
+    assert re.search(r"12 rounds \([23] dropped\)", done.stdout), done.stdout
 
 
 def test_failure_always_after_the_warm_up(program, directory):
@@ -430,6 +434,16 @@ def test_interrupt_reports_and_saves_finished_rounds(program, directory):
     assert count_lines(directory, "cleaned") == 2
 
 
+def test_interrupt_while_cleaning_up(program, directory):
+    os.symlink(shutil.which("sleep"), path_in(directory, "marker-sleep"))
+    code, out, err = interrupt_when(program, directory, lambda: marked(directory), "true", "--rounds", "2", "--json",
+                                    "--cleanup", path_in(directory, "marker-sleep") + " 30")
+    assert code == 130, (code, out, err)
+    result = json.loads(out)
+    assert result["variants"][0]["n"] == 2 and result["interrupted"] is True, result
+    assert not marked(directory), "a command was left behind"
+
+
 def test_interrupt_before_the_first_round(program, directory):
     os.symlink(shutil.which("sleep"), path_in(directory, "marker-sleep"))
     code, out, err = interrupt_when(program, directory, lambda: marked(directory),
@@ -483,7 +497,8 @@ def test_against_another_commit(program, directory):
     # Nothing of the user's was touched, and nothing is left.
     assert git(repository, "status", "--porcelain", "--ignored") == before
     assert len(git(repository, "worktree", "list").splitlines()) == 1
-    assert "less sleep" in read(directory, "PERF.md") and "faster" in read(directory, "PERF.md"), read(directory, "PERF.md")
+    page = read(directory, "PERF.md")
+    assert "less sleep" in page and "faster" in page, page
     # The working tree with changes, against the commit that it began with.
     write(repository, "app.in", "#!/bin/sh\nexec sleep 0.08\n")
     result = bench_json(program, repository, "--against", "HEAD", "--build", "make", "./app", *ROUNDS)
@@ -535,7 +550,8 @@ def test_log_and_history(program, directory):
 
 
 def test_log_of_something_else_is_refused_before_any_run(program, directory):
-    for name, text in [("PERF.md", "# My notes\n\nnothing here is a table\n"), ("OTHER.md", "| a | b |\n|---|---|\n| 1 | 2 |\n")]:
+    for name, text in [("PERF.md", "# My notes\n\nnothing here is a table\n"),
+                       ("OTHER.md", "| a | b |\n|---|---|\n| 1 | 2 |\n")]:
         write(directory, name, text)
         done = bench(program, directory, "echo x >>ran", "--log", name, code=1)
         assert name in done.stderr, done.stderr
@@ -587,7 +603,8 @@ def test_gate(program, directory):
     call(program, directory, "bench", "compare", "h.json", "--fail-over", "5%")
     bench(program, directory, SHORT, LONG, *ROUNDS, "--fail-over", "100000%")
     # A gate that cannot tell says so.
-    done = bench(program, directory, "echo a", "echo b; sleep 0.05", "--same-output", "--fail-over", "5%", "--rounds", "6")
+    done = bench(program, directory, "echo a", "echo b; sleep 0.05", "--same-output", "--fail-over", "5%",
+                 "--rounds", "6", code=1)
     assert "--fail-over" in done.stderr, done.stderr
 
 
@@ -705,6 +722,12 @@ def test_pipelines(program, directory):
 
 
 # ---- calibration ----
+
+def test_calibrate_with_too_few_rounds_is_refused_before_any_run(program, directory):
+    done = call(program, directory, "bench", "calibrate", "--quiet", "--rounds", "5", "echo x >>ran", code=2)
+    assert "--rounds" in done.stderr and "6" in done.stderr, done.stderr
+    assert count_lines(directory, "ran") == 0, "it ran before it looked"
+
 
 def test_calibrate(program, directory):
     done = call(program, directory, "bench", "calibrate", "--quiet", "--rounds", "40", "true", "--json")

@@ -205,7 +205,7 @@ static void chart_history_marks_verdicts_and_machines(void **state)
     /* The verdicts belong to the first benchmark: one up, one down. The machine changes once, in both pictures. */
     assert_int_equal(count_of(svg.data, "<polygon"), 2);
     assert_int_equal(count_of(svg.data, "stroke-dasharray=\"3 3\""), 2);
-    assert_non_null(strstr(svg.data, ">0123456*<"));
+    assert_non_null(strstr(svg.data, ">0123456+<"));
     assert_non_null(strstr(svg.data, ">decode (ms)<"));
     assert_non_null(strstr(svg.data, ">&lt;b&gt; (B)<"));
     stk__text_clear(&svg);

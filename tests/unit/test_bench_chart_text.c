@@ -84,7 +84,7 @@ static void text_history_draws_a_sparkline_and_the_newest_rows(void **state)
                         "  2025-10-13  048d159   -                                              a <change>\\x01\n"
                         "  2025-10-12  0369d03   (15.0, 0.2) ms                        slower   a <change>\\x01\n"
                         "  2025-10-11  02468ac   (16.0, 0.2) ms  0.900 (0.880..0.920)  faster   a <change>\\x01\n"
-                        "  2025-10-10  0123456*  (17.0, 0.2) ms                                 a <change>\\x01\n"
+                        "  2025-10-10  0123456+  (17.0, 0.2) ms                                 a <change>\\x01\n"
                         "  2025-10-09  0000000   (10.0, 0.2) ms                                 a <change>\\x01\n"
                         "  and 1 more benchmark\n");
     stk__text_clear(&t);

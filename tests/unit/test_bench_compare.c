@@ -407,9 +407,9 @@ static void intervals_widen_with_the_number_of_comparisons(void **state)
         assert_true(others == 1 || width >= last);
         if (others == 4) {
             stk__paired want;
-            assert_int_equal(stk__paired_test(r.variants[0].values[0], r.variants[1].values[0], 40, 1 - 0.05 / 4, 7, &want,
-                                              NULL),
-                             STK_OK);
+            assert_int_equal(
+                stk__paired_test(r.variants[0].values[0], r.variants[1].values[0], 40, 1 - 0.05 / 4, 7, &want, NULL),
+                STK_OK);
             assert_near(c.items[0].low, want.low, 0);
             assert_near(c.items[0].high, want.high, 0);
         }

@@ -178,7 +178,8 @@ static void letters_count_like_columns_of_a_table(void **state)
     static const struct {
         size_t index;
         const char *letters;
-    } table[] = {{0, "A"}, {1, "B"}, {25, "Z"}, {26, "AA"}, {27, "AB"}, {51, "AZ"}, {52, "BA"}, {701, "ZZ"}, {702, "AAA"}};
+    } table[] = {{0, "A"},   {1, "B"},   {25, "Z"},   {26, "AA"},  {27, "AB"},
+                 {51, "AZ"}, {52, "BA"}, {701, "ZZ"}, {702, "AAA"}};
     char out[8];
     for (size_t i = 0; i < STK_COUNT(table); i++) {
         stk__variant_letters(table[i].index, out);
@@ -202,10 +203,10 @@ static void assert_names(const char *const *commands, const char *const *wanted,
         stk__free(names[i]);
 }
 
-#define ASSERT_NAMES(commands, wanted)                                                                                 \
-    do {                                                                                                               \
-        assert_int_equal(STK_COUNT(commands), STK_COUNT(wanted));                                                      \
-        assert_names(commands, wanted, STK_COUNT(commands));                                                           \
+#define ASSERT_NAMES(commands, wanted)                            \
+    do {                                                          \
+        assert_int_equal(STK_COUNT(commands), STK_COUNT(wanted)); \
+        assert_names(commands, wanted, STK_COUNT(commands));      \
     } while (0)
 
 static void names_are_the_words_that_differ(void **state)
@@ -218,7 +219,13 @@ static void names_are_the_words_that_differ(void **state)
     {
         /* In the middle, and several words long. */
         const char *const commands[] = {"run -j 1 --fast x.c", "run -j 16 --slow --safe x.c"};
-        const char *const wanted[] = {"1 --fast", "16 --slow --safe"};
+        const char *const wanted[] = {"j 1 --fast", "j 16 --slow --safe"};
+        ASSERT_NAMES(commands, wanted);
+    }
+    {
+        /* The value of an option takes its name along. */
+        const char *const commands[] = {"a.stoker --threads 1", "a.stoker --threads 2"};
+        const char *const wanted[] = {"threads 1", "threads 2"};
         ASSERT_NAMES(commands, wanted);
     }
     {

@@ -35,7 +35,8 @@ typedef struct bed {
 
 static void bed_init(bed *b)
 {
-    *b = (bed){.times = {1, 2, 3}, .cancel_at = SIZE_MAX, .cancel_in = SIZE_MAX, .break_at = SIZE_MAX, .last_left_s = -1};
+    *b = (bed){
+        .times = {1, 2, 3}, .cancel_at = SIZE_MAX, .cancel_in = SIZE_MAX, .break_at = SIZE_MAX, .last_left_s = -1};
 }
 
 static stk_status measure(void *context, size_t trial, size_t round, double *values, bool *out_failed, stk__text *why,
