@@ -14,17 +14,18 @@ typedef struct bench_rule_options {
     double confidence, min_effect, margin, fail_over; /* below 0 when not given; confidence always is */
 } bench_rule_options;
 
-#define BENCH_RULE_ROWS(T, f)                                                                                          \
-    CLI_ROW(T, f.confidence, double, CLI_PERCENT, .name = "confidence", .value = "PERCENT", .min = 50, .max = 100,     \
-            .fallback = 95, .group = "Verdict", .help = "of intervals; 100 minus it is the risk of a false alarm "     \
-                                                        "(default 95%)"),                                              \
-        CLI_ROW(T, f.min_effect, double, CLI_PERCENT, .name = "min-effect", .value = "PERCENT", .max = 1000,           \
-                .fallback = -1, .group = "Verdict", .help = "smaller changes are not called changes (default 2%)"),     \
-        CLI_ROW(T, f.margin, double, CLI_PERCENT, .name = "margin", .value = "PERCENT", .max = 1000, .fallback = -1,   \
-                .group = "Verdict",                                                                                    \
-                .help = "equivalent when the whole interval lies within it (default: as --min-effect)"),               \
-        CLI_ROW(T, f.fail_over, double, CLI_PERCENT, .name = "fail-over", .value = "PERCENT", .max = 100000,           \
-                .fallback = -1, .group = "Verdict",                                                                    \
+#define BENCH_RULE_ROWS(T, f)                                                                                        \
+    CLI_ROW(T, f.confidence, double, CLI_PERCENT, .name = "confidence", .value = "PERCENT", .min = 50, .max = 100,   \
+            .fallback = 95, .group = "Verdict",                                                                      \
+            .help = "of intervals; 100 minus it is the risk of a false alarm "                                       \
+                    "(default 95%)"),                                                                                \
+        CLI_ROW(T, f.min_effect, double, CLI_PERCENT, .name = "min-effect", .value = "PERCENT", .max = 1000,         \
+                .fallback = -1, .group = "Verdict", .help = "smaller changes are not called changes (default 2%)"),  \
+        CLI_ROW(T, f.margin, double, CLI_PERCENT, .name = "margin", .value = "PERCENT", .max = 1000, .fallback = -1, \
+                .group = "Verdict",                                                                                  \
+                .help = "equivalent when the whole interval lies within it (default: as --min-effect)"),             \
+        CLI_ROW(T, f.fail_over, double, CLI_PERCENT, .name = "fail-over", .value = "PERCENT", .max = 100000,         \
+                .fallback = -1, .group = "Verdict",                                                                  \
                 .help = "exit code 3 when something is slower by verdict, and by more than this")
 
 typedef struct bench_output_options {
@@ -33,18 +34,18 @@ typedef struct bench_output_options {
     cli_list exports;
 } bench_output_options;
 
-#define BENCH_OUTPUT_ROWS(T, f)                                                                                        \
-    CLI_ROW(T, f.json, bool, CLI_FLAG, .name = "json", .group = "Output",                                              \
-            .help = "one JSON object with all runs and comparisons, in place of the report"),                          \
-        CLI_ROW(T, f.svg, const char *, CLI_TEXT, .name = "svg", .value = "FILE", .complete = CLI_FILES,               \
-                .group = "Output", .help = "write a chart"),                                                           \
-        CLI_ROW(T, f.exports, cli_list, CLI_LIST, .name = "export", .value = "FORMAT=FILE", .group = "Output",         \
-                .help = "write the runs as stoker, hyperfine, pyperf, google, go or github; may be given again"),      \
-        CLI_ROW(T, f.into, const char *, CLI_TEXT, .name = "into", .value = "FILE", .complete = CLI_FILES,             \
-                .group = "Output", .help = "write the tables into a Markdown page, between the marks of --section"),   \
-        CLI_ROW(T, f.section, const char *, CLI_TEXT, .name = "section", .value = "NAME", .group = "Output",           \
-                .help = "the marks <!-- NAME --> and <!-- end NAME --> of --into (default: bench)"),                   \
-        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",                         \
+#define BENCH_OUTPUT_ROWS(T, f)                                                                                      \
+    CLI_ROW(T, f.json, bool, CLI_FLAG, .name = "json", .group = "Output",                                            \
+            .help = "one JSON object with all runs and comparisons, in place of the report"),                        \
+        CLI_ROW(T, f.svg, const char *, CLI_TEXT, .name = "svg", .value = "FILE", .complete = CLI_FILES,             \
+                .group = "Output", .help = "write a chart"),                                                         \
+        CLI_ROW(T, f.exports, cli_list, CLI_LIST, .name = "export", .value = "FORMAT=FILE", .group = "Output",       \
+                .help = "write the runs as stoker, hyperfine, pyperf, google, go or github; may be given again"),    \
+        CLI_ROW(T, f.into, const char *, CLI_TEXT, .name = "into", .value = "FILE", .complete = CLI_FILES,           \
+                .group = "Output", .help = "write the tables into a Markdown page, between the marks of --section"), \
+        CLI_ROW(T, f.section, const char *, CLI_TEXT, .name = "section", .value = "NAME", .group = "Output",         \
+                .help = "the marks <!-- NAME --> and <!-- end NAME --> of --into (default: bench)"),                 \
+        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",                       \
                 .help = "no progress line")
 
 typedef struct bench_design_options {

@@ -65,8 +65,8 @@ stk_status bench_others_make(const stk__result *r, const stk__rule *rule, const 
     *out = (bench_others){0};
     for (size_t m = 0; m < r->metric_count && out->count < STK_COUNT(out->items); m++) {
         const char *name = r->metrics[m].name;
-        const bool told = m >= STK__MEASURES || strcmp(name, "wall") == 0 || strcmp(name, "cpu") == 0 ||
-                          strcmp(name, "rss") == 0;
+        const bool told =
+            m >= STK__MEASURES || strcmp(name, "wall") == 0 || strcmp(name, "cpu") == 0 || strcmp(name, "rss") == 0;
         if (m == r->primary || !told || !all_known(r, m))
             continue;
         const stk_status status = stk__compare(r, rule, pairs, count, m, &out->items[out->count], err);
@@ -191,6 +191,14 @@ int bench_check_output(const bench_output_options *output, const cli_command *co
                 command, "--export wants FORMAT=FILE with stoker, hyperfine, pyperf, google, go or github, found '%s'",
                 text);
     }
+    for (size_t i = 0; i < output->exports.count && output->json; i++) {
+        const char *path = NULL;
+        export_format(output->exports.items[i], &path);
+        if (strcmp(path, "-") == 0)
+            return cli_usage_error(command, "--json has standard output: --export wants a file there");
+    }
+    if (output->json && output->svg && strcmp(output->svg, "-") == 0)
+        return cli_usage_error(command, "--json has standard output: --svg wants a file there");
     if (!output->into)
         return CLI_OK;
     stk__text made = STK__TEXT_INIT;
@@ -218,7 +226,8 @@ int bench_read(const char *path, const char *format_name, stk__result *out)
     }
     stk_status status = stk__input_status(in, &err);
     if (status == STK_OK && size >= MOST_INPUT)
-        status = stk_error_set(&err, STK_LIMIT, "%s is larger than %d MiB, more than results are", path, MOST_INPUT >> 20);
+        status =
+            stk_error_set(&err, STK_LIMIT, "%s is larger than %d MiB, more than results are", path, MOST_INPUT >> 20);
     if (status == STK_OK)
         status = stk__bench_read((const char *)data, size, path, format, out, &err);
     stk__input_close(in);
@@ -326,4 +335,3 @@ int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over
     cli_say("stoker: --fail-over cannot tell: %s against %s has no verdict: %s", b, a, unknown->withheld);
     return CLI_FAILED;
 }
-

@@ -48,7 +48,8 @@ static int table_read(table *z, const char *path)
     if (status == STK_OK)
         status = stk__suite_parse(text, size, path, &z->suite, &err);
     if (status == STK_OK && !z->suite.entry_count)
-        status = stk_error_set(&err, STK_INVALID, "%s has no [[compare]] and no [[measure]]; --ladder runs [[step]]", path);
+        status =
+            stk_error_set(&err, STK_INVALID, "%s has no [[compare]] and no [[measure]]; --ladder runs [[step]]", path);
     stk__free(text);
     if (status != STK_OK)
         return fail(&err);
@@ -243,14 +244,16 @@ static void print_row(const row *w)
     stk__text_clear(&t);
     stk__text_putc(&line, '\n');
     cli_out_text(&line);
+    cli_out_flush();
 }
 
 /* ---- the page ---- */
 
 static void page_ratios(const table *z, stk__text *t)
 {
-    stk__text_printf(t, "| work | median | %.4g %% interval, or least to greatest | runs | target |  |\n|---|---|---|---|---|---|\n",
-                     100 * z->x->rule->confidence);
+    stk__text_printf(
+        t, "| work | median | %.4g %% interval, or least to greatest | runs | target |  |\n|---|---|---|---|---|---|\n",
+        100 * z->x->rule->confidence);
     for (size_t i = 0; i < z->count; i++) {
         const row *w = &z->rows[i];
         stk__text_puts(t, "| ");
@@ -310,6 +313,19 @@ static void page_contestants(const table *z, stk__text *t)
     }
 }
 
+/* The seed that all rows share, and their limits, each once. */
+static void put_circumstances(const table *z, const char *before, stk__text *t)
+{
+    const char *last = "";
+    stk__text_printf(t, "%sorder: random blocks, seed %lld\n", before, (long long)z->x->design->seed);
+    for (size_t i = 0; i < z->count; i++) {
+        const char *limits = z->rows[i].result.limits;
+        if (limits && strcmp(limits, last) != 0)
+            stk__text_printf(t, "%slimits: %s\n", before, limits);
+        last = limits ? limits : last;
+    }
+}
+
 static void page_notes(const table *z, stk__text *t)
 {
     size_t retaken = 0, dropped = 0;
@@ -318,6 +334,7 @@ static void page_notes(const table *z, stk__text *t)
         dropped += z->rows[i].result.dropped;
     }
     stk__text_putc(t, '\n');
+    put_circumstances(z, "- ", t);
     for (size_t i = 0; i < z->suite.note_count; i++) {
         stk__text_puts(t, "- ");
         stk__markdown_cell(t, z->suite.notes[i]);
@@ -360,7 +377,11 @@ static void json_row(stk__text *t, const row *w)
 {
     stk__text_puts(t, "{\"name\":");
     stk__text_json_str(t, w->entry->name);
-    stk__text_printf(t, ",\"kind\":\"%s\"", w->entry->b ? "compare" : "measure");
+    stk__text_printf(t, ",\"kind\":\"%s\",\"limits\":", w->entry->b ? "compare" : "measure");
+    if (w->result.limits)
+        stk__text_json_str(t, w->result.limits);
+    else
+        stk__text_puts(t, "null");
     if (w->failure) {
         stk__text_puts(t, ",\"failure\":");
         stk__text_json_str(t, w->failure);
@@ -368,7 +389,10 @@ static void json_row(stk__text *t, const row *w)
         const struct {
             const char *key;
             double value;
-        } numbers[] = {{"value", w->value}, {"low", w->low}, {"high", w->high}, {"at_least", w->entry->at_least},
+        } numbers[] = {{"value", w->value},
+                       {"low", w->low},
+                       {"high", w->high},
+                       {"at_least", w->entry->at_least},
                        {"at_most", w->entry->at_most}};
         for (size_t i = 0; i < STK_COUNT(numbers); i++) {
             stk__text_printf(t, ",\"%s\":", numbers[i].key);
@@ -384,6 +408,8 @@ static void table_json(const table *z)
     stk__text t = STK__TEXT_INIT;
     stk__text_puts(&t, "{\"stoker\":\"suite\",\"title\":");
     stk__text_json_str(&t, z->suite.title ? z->suite.title : "");
+    stk__text_printf(&t, ",\"seed\":%lld,\"interrupted\":%s", (long long)z->x->design->seed,
+                     z->interrupted ? "true" : "false");
     stk__text_puts(&t, ",\"rows\":[");
     for (size_t i = 0; i < z->count; i++) {
         stk__text_puts(&t, i ? "," : "");
@@ -419,8 +445,13 @@ static int table_finish(const table *z, int code)
         targets += z->rows[i].judged;
         missed += z->rows[i].judged && !z->rows[i].met;
     }
-    if (z->x->output->json)
+    if (z->x->output->json) {
         table_json(z);
+    } else {
+        stk__text t = STK__TEXT_INIT;
+        put_circumstances(z, "", &t);
+        cli_out_text(&t);
+    }
     const int page = z->interrupted ? CLI_OK : table_page(z);
     if (z->interrupted)
         return CLI_INTERRUPTED;
@@ -437,8 +468,14 @@ static int table_finish(const table *z, int code)
     return code;
 }
 
-int bench_suite(const bench_context *x, const char *path)
+int bench_suite(const bench_context *given, const char *path)
 {
+    /* One seed for all rows, so that it can be told and given again. */
+    bench_design_options design = *given->design;
+    design.seed = (int64_t)bench_seed(given->design);
+    bench_context own = *given;
+    own.design = &design;
+    const bench_context *x = &own;
     table z = {.x = x};
     int code = CLI_OK;
     if (x->output->svg || x->output->exports.count)

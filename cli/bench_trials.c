@@ -120,7 +120,8 @@ static int param_read(param *p, const char *text)
 {
     const size_t size = strcspn(text, "=");
     if (!size || !text[size] || !text[size + 1])
-        return cli_usage_error(&cli_command_bench, "--param wants NAME=VALUE,VALUE, as in threads=1,2,4, found '%s'", text);
+        return cli_usage_error(&cli_command_bench, "--param wants NAME=VALUE,VALUE, as in threads=1,2,4, found '%s'",
+                               text);
     p->name = stk__strndup(text, size);
     if (!p->name)
         return no_memory();
@@ -148,7 +149,8 @@ static int params_read(params *p, const cli_list *list)
             return code;
         for (size_t k = 0; k < i; k++) {
             if (strcmp(p->items[k].name, p->items[i].name) == 0)
-                return cli_usage_error(&cli_command_bench, "--param %s is given twice; give its values in one, as in %s=1,2",
+                return cli_usage_error(&cli_command_bench,
+                                       "--param %s is given twice; give its values in one, as in %s=1,2",
                                        p->items[i].name, p->items[i].name);
         }
         p->combinations *= p->items[i].count;
@@ -269,8 +271,7 @@ static int make_trial(maker *m, size_t command, size_t combination, const bench_
               fill_in(&m->params, combination, d->setup, &t.setup) &&
               fill_in(&m->params, combination, d->prepare, &t.prepare) &&
               fill_in(&m->params, combination, d->conclude, &t.conclude) &&
-              fill_in(&m->params, combination, d->cleanup, &t.cleanup) &&
-              trial_parameters(&t, &m->params, combination);
+              fill_in(&m->params, combination, d->cleanup, &t.cleanup) && trial_parameters(&t, &m->params, combination);
     if (ok && is_pipeline(t.command)) {
         char *made = pipeline_command(t.command, d->same_output);
         t.digest = true;
@@ -288,7 +289,8 @@ static int make_names(maker *m, const cli_list *names)
     stk_error err = {0};
     m->named = names->count > 0;
     if (names->count && names->count != m->count)
-        return cli_usage_error(&cli_command_bench, "--name is given %zu times for %zu commands", names->count, m->count);
+        return cli_usage_error(&cli_command_bench, "--name is given %zu times for %zu commands", names->count,
+                               m->count);
     m->names = stk__calloc(m->count ? m->count : 1, sizeof *m->names);
     if (!m->names)
         return no_memory();

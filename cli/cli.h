@@ -138,6 +138,8 @@ bool cli_out_text(stk__text *text);
 /* Whether writing has failed, and whether because the reader went away, which is no reason to complain. */
 bool cli_out_failed(void);
 bool cli_out_closed(void);
+/* So that a line of long work is seen when it is there. */
+void cli_out_flush(void);
 /* Flushes; turns a failure to write into a message and an exit code, else returns `code`. */
 int cli_out_finish(int code);
 

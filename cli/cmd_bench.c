@@ -79,14 +79,16 @@ static int make_trials(session *s, const cli_arguments *arguments)
             places[i] = (bench_place){s->checkouts.directories[i], labels[i]};
         }
         if (strcmp(labels[0], labels[1]) == 0)
-            return cli_usage_error(&cli_command_bench, "--against %s is the commit %s itself: there is nothing to compare",
-                                   o->against, labels[0]);
+            return cli_usage_error(&cli_command_bench,
+                                   "--against %s is the commit %s itself: there is nothing to compare", o->against,
+                                   labels[0]);
         place_count = 2;
     }
-    const int code = bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params, &o->design,
-                                       places, place_count);
+    const int code = bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params,
+                                       &o->design, places, place_count);
     if (code == CLI_OK && o->against && s->trials.pipelines)
-        cli_say("stoker: both commits' pipeline files are run by this build of Stoker; give a command to compare builds");
+        cli_say(
+            "stoker: both commits' pipeline files are run by this build of Stoker; give a command to compare builds");
     return code;
 }
 
@@ -137,10 +139,11 @@ static void add_notes(session *s)
             continue;
         const double seen = expm1(stk__detectable(c->sd_log, n, s->comparisons.rule.confidence, 0.8));
         if (isfinite(seen) && seen > fail_over) {
-            stk__result_note(&s->result, NULL,
-                             "with this noise %zu rounds find changes from about %.*f %% on; --fail-over %.4g%% asks for "
-                             "more than that",
-                             n, seen < 0.1 ? 1 : 0, 100 * seen, 100 * fail_over);
+            stk__result_note(
+                &s->result, NULL,
+                "with this noise %zu rounds find changes from about %.*f %% on; --fail-over %.4g%% asks for "
+                "more than that",
+                n, seen < 0.1 ? 1 : 0, 100 * seen, 100 * fail_over);
             return;
         }
     }
@@ -194,9 +197,30 @@ static int finish(session *s, int code)
     return bench_gate(&s->result, &s->comparisons, o->rule.fail_over, code);
 }
 
+/* A log that cannot take the row is told before an hour of runs, not after. */
+static int check_log(const session *s)
+{
+    const bench_options *o = s->o;
+    const bench_design_options *d = &o->design;
+    stk__result r = {0};
+    stk_error err = {0};
+    if (!o->log)
+        return CLI_OK;
+    int code = bench_metrics(&r, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    stk_status status = STK_OK;
+    for (size_t i = 0; code == CLI_OK && status == STK_OK && i < s->trials.count; i++)
+        status = stk__result_add_variant(&r, s->trials.items[i].name, "", s->trials.items[i].group, NULL, &err);
+    if (code == CLI_OK && status == STK_OK)
+        status = stk__log_fits(o->log, &(stk__log_entry){.result = &r, .against = o->against}, &err);
+    stk__result_clear(&r);
+    return status == STK_OK ? code : say(&err);
+}
+
 static int run_session(session *s, const cli_arguments *arguments)
 {
     int code = make_trials(s, arguments);
+    if (code == CLI_OK)
+        code = check_log(s);
     if (code == CLI_OK)
         code = plan_pairs(s);
     if (code == CLI_OK)
@@ -214,7 +238,8 @@ static int run_session(session *s, const cli_arguments *arguments)
 static void warn_about_gate(const bench_options *o)
 {
     stk__calibration c;
-    char *path = o->rule.fail_over > 0 && o->design.rounds > 0 ? bench_calibration_path() : NULL;
+    const bool wall = !o->design.metric || strcmp(o->design.metric, "wall") == 0; /* which is what it measured */
+    char *path = wall && o->rule.fail_over > 0 && o->design.rounds > 0 ? bench_calibration_path() : NULL;
     if (path && stk__calibration_load(path, &c, NULL) == STK_OK) {
         const double seen = expm1(stk__detectable(c.sd_log, (size_t)o->design.rounds, o->rule.confidence, 0.8));
         if (isfinite(seen) && seen > o->rule.fail_over)
@@ -243,7 +268,8 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     if (o->ladder && o->suite)
         return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
     if (file && (arguments->count || o->against || o->params.count || o->names.count || o->log))
-        return cli_usage_error(me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
+        return cli_usage_error(
+            me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
     if (!file && !arguments->count)
         return cli_usage_error(me, "no command to measure; try: stoker bench 'COMMAND A' 'COMMAND B'");
     for (size_t i = 0; i < arguments->count; i++) {
@@ -256,6 +282,8 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--message is for --log");
     if (o->design.rounds > 0 && o->design.width > 0)
         return cli_usage_error(me, "--rounds fixes the number, --width leaves it open; give one of them");
+    if (!file && o->design.max_rounds > 0 && !(o->design.width > 0))
+        return cli_usage_error(me, "--max-rounds is the end of --width");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
     if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
@@ -275,19 +303,12 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
         code = bench_launcher_open(&s.launcher);
     if (code != CLI_OK)
         return code;
-    if (o->log) {
-        /* A log that cannot take the row is told before an hour of runs, not after. */
-        stk_error err = {0};
-        stk__log log;
-        if (stk__log_read(o->log, &log, &err) != STK_OK)
-            code = say(&err);
-        else
-            stk__log_clear(&log);
-    }
     warn_about_gate(o);
     const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
     if (code == CLI_OK)
-        code = o->ladder ? bench_ladder(&x, o->ladder) : o->suite ? bench_suite(&x, o->suite) : run_session(&s, arguments);
+        code = o->ladder  ? bench_ladder(&x, o->ladder)
+               : o->suite ? bench_suite(&x, o->suite)
+                          : run_session(&s, arguments);
     stk__checkouts_clear(s.launcher, &s.checkouts);
     bench_trials_clear(&s.trials);
     stk__comparisons_clear(&s.comparisons);
@@ -309,7 +330,8 @@ static const cli_option bench_options_table[] = {
     CLI_ROW(bench_options, candidate, const char *, CLI_TEXT, .name = "candidate", .value = "REV", .group = "Commits",
             .help = "in place of this commit (default: HEAD with the changes to tracked files)"),
     CLI_ROW(bench_options, ladder, const char *, CLI_TEXT, .name = "ladder", .value = "FILE", .complete = CLI_FILES,
-            .group = "Files", .help = "steps of an optimisation from a TOML file: each over the one before, and in all"),
+            .group = "Files",
+            .help = "steps of an optimisation from a TOML file: each over the one before, and in all"),
     CLI_ROW(bench_options, suite, const char *, CLI_TEXT, .name = "suite", .value = "FILE", .complete = CLI_FILES,
             .group = "Files", .help = "many comparisons and limits from a TOML file, as one table"),
     CLI_ROW(bench_options, log, const char *, CLI_TEXT, .name = "log", .value = "FILE", .complete = CLI_FILES,
@@ -325,7 +347,8 @@ static const cli_option bench_options_table[] = {
 static const cli_example bench_examples[] = {
     {"which is faster?", "stoker bench 'python train.py --lazy' 'python train.py --stored'"},
     {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
-    {"what did my change do? (the tree as it is against the last commit)", "stoker bench --against HEAD --build make build/app"},
+    {"what did my change do? (the tree as it is against the last commit)",
+     "stoker bench --against HEAD --build make build/app"},
     {"keep a log by commit", "stoker bench --against HEAD~1 --build make --log PERF.md -m 'fused normalise' build/app"},
     {"how does it scale?", "stoker bench -P threads=1,2,4 'cifar.stoker --threads {threads}'"},
     {"in CI: exit code 3 when it is more than 5 % slower", "stoker bench --fail-over 5% ./old ./new"},
@@ -336,8 +359,9 @@ static const cli_example bench_examples[] = {
 const cli_command cli_command_bench = {
     .name = "bench",
     .summary = "compare commands and pipelines in turns, with a verdict",
-    .usage = "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
-             "--suite FILE",
+    .usage =
+        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
+        "--suite FILE",
     .about =
         "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"

@@ -74,7 +74,8 @@ static void print_report(const stk__calibration *c, const stk__result *r)
     stk__quantity(&t, c->floor_s, "s");
     stk__text_putc(&t, '\n');
     print_sizes(&t, c);
-    stk__text_puts(&t, "\nWith few windows the shares are rough. The smallest change is for commands as noisy as this one.\n");
+    stk__text_puts(
+        &t, "\nWith few windows the shares are rough. The smallest change is for commands as noisy as this one.\n");
     cli_out_text(&t);
 }
 
@@ -87,8 +88,11 @@ static void print_json(const stk__calibration *c, const stk__result *r)
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"median_s", c->median_s}, {"cv", c->cv},           {"autocorrelation", c->autocorrelation},
-                   {"sd_log", c->sd_log},     {"floor_s", c->floor_s}};
+    } numbers[] = {{"median_s", c->median_s},
+                   {"cv", c->cv},
+                   {"autocorrelation", c->autocorrelation},
+                   {"sd_log", c->sd_log},
+                   {"floor_s", c->floor_s}};
     for (size_t i = 0; i < STK_COUNT(numbers); i++) {
         stk__text_printf(&t, ",\"%s\":", numbers[i].key);
         stk__text_json_double(&t, numbers[i].value);
@@ -130,8 +134,9 @@ static int evaluate(const calibrate_options *o, const stk__result *r)
         cli_say("stoker: out of memory");
         return CLI_FAILED;
     }
-    const stk_status status = stk__calibration_from(r->variants[0].values[r->primary], r->variants[1].values[r->primary],
-                                                    first, r->variants[0].runs, 0.95, r->seed, &c, &err);
+    const stk_status status =
+        stk__calibration_from(r->variants[0].values[r->primary], r->variants[1].values[r->primary], first,
+                              r->variants[0].runs, 0.95, r->seed, &c, &err);
     stk__free(first);
     if (status != STK_OK) {
         cli_say_error(&err, NULL, NULL);

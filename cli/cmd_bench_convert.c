@@ -47,8 +47,8 @@ static int convert_run(const void *options, const cli_arguments *arguments)
         return cli_usage_error(&cli_command_bench_convert, "no file; try: stoker bench convert --to pyperf runs.json");
     if (format == STK__BENCH_UNKNOWN)
         return cli_usage_error(&cli_command_bench_convert,
-                               "--to wants stoker, hyperfine, pyperf, google, go or github%s%s%s", o->to ? ", found '" : "",
-                               o->to ? o->to : "", o->to ? "'" : "");
+                               "--to wants stoker, hyperfine, pyperf, google, go or github%s%s%s",
+                               o->to ? ", found '" : "", o->to ? o->to : "", o->to ? "'" : "");
     stk__result r = {0};
     int code = bench_read(arguments->items[0], o->read_as, &r);
     if (code == CLI_OK)
@@ -80,8 +80,9 @@ const cli_command cli_command_bench_convert = {
     .name = "bench convert",
     .summary = "rewrite results for another tool",
     .usage = "--to FORMAT [-o OUT] FILE",
-    .about = "Reads results of stoker bench --json, hyperfine, pyperf, Google Benchmark or Go, and writes them in the format "
-             "of another. What a format cannot carry is told.",
+    .about =
+        "Reads results of stoker bench --json, hyperfine, pyperf, Google Benchmark or Go, and writes them in the format "
+        "of another. What a format cannot carry is told.",
     .options = convert_options_table,
     .examples = convert_examples,
     .complete = CLI_FILES,

@@ -16,7 +16,7 @@ static void json_row(stk__text *t, const stk__log *log, const stk__log_row *row)
 {
     const struct {
         const char *key, *value;
-    } words[] = {{"commit", row->commit},   {"machine", row->machine},         {"limits", row->limits},
+    } words[] = {{"commit", row->commit},     {"machine", row->machine}, {"limits", row->limits},
                  {"compared", row->compared}, {"verdict", row->verdict}, {"description", row->description}};
     stk__text_printf(t, "{\"time\":%lld,\"dirty\":%s", (long long)row->time_s, row->dirty ? "true" : "false");
     for (size_t i = 0; i < STK_COUNT(words); i++) {
@@ -118,8 +118,9 @@ const cli_command cli_command_bench_history = {
     .name = "bench history",
     .summary = "draw a log of 'bench --log'",
     .usage = "[FILE.md] [OPTION]...",
-    .about = "Draws each benchmark of a change log over its rows, and tells the newest of them. The log is PERF.md unless "
-             "another file is named.",
+    .about =
+        "Draws each benchmark of a change log over its rows, and tells the newest of them. The log is PERF.md unless "
+        "another file is named.",
     .options = history_options_table,
     .examples = history_examples,
     .complete = CLI_FILES,

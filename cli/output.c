@@ -87,10 +87,15 @@ bool cli_out_closed(void)
     return out_error == EPIPE;
 }
 
-int cli_out_finish(int code)
+void cli_out_flush(void)
 {
     if (!out_error && fflush(stdout))
         out_error = errno ? errno : EIO;
+}
+
+int cli_out_finish(int code)
+{
+    cli_out_flush();
     if (!out_error)
         return code;
     if (out_error == EPIPE)

@@ -31,10 +31,10 @@ typedef struct lab {
     size_t rounds;                /* wanted, as known so far */
     size_t accepted, failed_in_a_row, failed;
     size_t attempts; /* at the round at hand */
-    double *values; /* [trial][metric] of the round at hand */
+    double *values;  /* [trial][metric] of the round at hand */
     int *exit_codes;
     size_t *order;
-    stk__text why;  /* of the last failure */
+    stk__text why; /* of the last failure */
     int64_t began_ns;
 } lab;
 
@@ -47,12 +47,12 @@ static void tell(const lab *x, size_t done, bool warming)
 {
     if (!x->e->progress)
         return;
-    stk__progress p = {.round = x->accepted, .rounds = x->rounds, .done = done, .runs = x->e->trial_count,
-                       .warming = warming, .left_s = NAN};
-    if (x->accepted && x->rounds >= x->accepted) {
-        const double per_round = (double)(stk__now_ns() - x->began_ns) / 1e9 / (double)x->accepted;
-        p.left_s = per_round * (double)(x->rounds - x->accepted);
-    }
+    const size_t runs = x->e->trial_count * (warming ? x->e->warmup : 1);
+    stk__progress p = {
+        .round = x->accepted, .rounds = x->rounds, .done = done, .runs = runs, .warming = warming, .left_s = NAN};
+    const double over = (double)x->accepted + (double)done / (double)x->e->trial_count;
+    if (!warming && x->accepted && (double)x->rounds >= over)
+        p.left_s = (double)(stk__now_ns() - x->began_ns) / 1e9 / over * ((double)x->rounds - over);
     x->e->progress(x->e->context, &p);
 }
 
@@ -86,7 +86,7 @@ static stk_status warm_up(lab *x, double *out_round_s, stk_error *err)
     for (size_t k = 0; k < x->e->warmup; k++) {
         for (size_t trial = 0; trial < x->e->trial_count; trial++) {
             bool failed;
-            tell(x, trial, true);
+            tell(x, k * x->e->trial_count + trial, true);
             STK_TRY(run_trial(x, trial, 0, &failed, err));
             if (failed)
                 return fail(x, trial, " failed in the warm-up", err);
@@ -209,11 +209,15 @@ static stk_status all_rounds(lab *x, stk_error *err)
         STK_TRY(narrow_enough(x, &enough, err));
     }
     if (x->r->disturbed)
-        STK_TRY(stk__result_note(x->r, err, "%zu of the rounds are kept though others used more than %.3g %% of the machine in "
-                                 "them: the tries had run out", x->r->disturbed, 100 * x->e->quiet));
+        STK_TRY(stk__result_note(x->r, err,
+                                 "%zu of the rounds are kept though others used more than %.3g %% of the machine in "
+                                 "them: the tries had run out",
+                                 x->r->disturbed, 100 * x->e->quiet));
     if (by_width(x) && !enough)
-        STK_TRY(stk__result_note(x->r, err, "the interval was still wider than %.3g %% after %zu rounds, the most that were "
-                                 "allowed", 100 * x->e->width, x->accepted));
+        STK_TRY(stk__result_note(x->r, err,
+                                 "the interval was still wider than %.3g %% after %zu rounds, the most that were "
+                                 "allowed",
+                                 100 * x->e->width, x->accepted));
     return STK_OK;
 }
 

@@ -7,8 +7,8 @@
 #include "bench/result.h"
 
 typedef struct stk__trial {
-    char *name, *command; /* parameters filled in */
-    char *directory;      /* NULL: ours */
+    char *name, *command;                       /* parameters filled in */
+    char *directory;                            /* NULL: ours */
     char *setup, *prepare, *conclude, *cleanup; /* commands, or NULL */
     stk__parameter *parameters;
     size_t parameter_count;
@@ -22,7 +22,7 @@ typedef stk_status stk__measure_fn(void *context, size_t trial, size_t round, do
 
 typedef struct stk__progress {
     size_t round, rounds; /* at hand, from 0; rounds: as known so far */
-    size_t done, runs;    /* runs of this round that are done, and all of them */
+    size_t done, runs;    /* runs of this round, or of the warm-up, that are done, and all of them */
     bool warming;
     double left_s; /* estimate; NaN: not known */
 } stk__progress;
@@ -30,12 +30,12 @@ typedef struct stk__progress {
 typedef struct stk__experiment {
     stk__trial *trials;
     size_t trial_count;
-    size_t warmup; /* runs of each before the first round */
-    size_t rounds; /* fixed number; 0: chosen from the time that the warm-up took: 12 to 50 within about 10 s */
-    double width;  /* > 0: rounds go on until every interval of the pairs has high/low - 1 <= width ... */
+    size_t warmup;     /* runs of each before the first round */
+    size_t rounds;     /* fixed number; 0: chosen from the time that the warm-up took: 12 to 50 within about 10 s */
+    double width;      /* > 0: rounds go on until every interval of the pairs has high/low - 1 <= width ... */
     size_t max_rounds; /* ... but not past this */
     uint64_t seed;
-    double quiet;  /* > 0: a round in which others took more than this share of the machine is taken again, twice at
+    double quiet; /* > 0: a round in which others took more than this share of the machine is taken again, twice at
                       most; then it is kept, and counted */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;

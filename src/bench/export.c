@@ -25,7 +25,7 @@ void stk__bench_export_note(const stk__export *ex, const char *format, ...)
 }
 
 stk_status stk__bench_export_known(const stk__export *ex, const stk__variant *v, size_t metric, size_t **out_runs,
-                             size_t *out_count)
+                                   size_t *out_count)
 {
     size_t count = 0, *runs = stk__calloc(v->runs + 1, sizeof *runs);
     if (!runs)
@@ -78,7 +78,7 @@ stk_status stk__bench_export_times(const stk__export *ex, const char *format, si
         return stk_error_set(ex->err, STK_UNSUPPORTED, "%s holds times, and the result has '%.80s' in '%.40s' only",
                              format, primary->name, primary->unit);
     stk__bench_export_note(ex, "%s holds times: wall was written in place of '%.80s' (%.40s)", format, primary->name,
-                     primary->unit);
+                           primary->unit);
     *out_metric = wall;
     return STK_OK;
 }

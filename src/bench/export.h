@@ -19,7 +19,7 @@ void stk__bench_export_note(const stk__export *ex, const char *format, ...) STK_
 
 /* Runs whose value of `metric` is known, in order; freed by stk__free. Their number may be 0. */
 stk_status stk__bench_export_known(const stk__export *ex, const stk__variant *v, size_t metric, size_t **out_runs,
-                             size_t *out_count);
+                                   size_t *out_count);
 /* Of the known values; all NaN and n = 0 when there are none. */
 stk_status stk__bench_export_summary(const stk__export *ex, const stk__variant *v, size_t metric, stk__summary *out);
 

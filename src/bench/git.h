@@ -9,11 +9,11 @@
 #include "bench/launch.h"
 
 typedef struct stk__commit {
-    char hash[65];    /* empty: no git, or no commit yet */
-    char brief[16];   /* first characters that git finds unique */
-    char parent[65];  /* first parent; empty: none */
-    bool dirty;       /* tracked files differ from the commit; the change log's own files do not count */
-    int64_t time_s;   /* of the commit */
+    char hash[65];   /* empty: no git, or no commit yet */
+    char brief[16];  /* first characters that git finds unique */
+    char parent[65]; /* first parent; empty: none */
+    bool dirty;      /* tracked files differ from the commit; the change log's own files do not count */
+    int64_t time_s;  /* of the commit */
     char subject[200];
 } stk__commit;
 

@@ -37,23 +37,24 @@ typedef struct stk__launch {
     const char *input;     /* file for standard input; NULL: /dev/null */
     stk__output output;
     stk__limits limits;
-    int64_t timeout_ns;    /* 0: none; then the process group is killed */
+    int64_t timeout_ns;             /* 0: none; then the process group is killed */
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, may be NULL */
 } stk__launch;
 
 typedef struct stk__outcome {
-    int exit_code;    /* -1 when a signal ended it */
-    int signal;       /* 0: none */
+    int exit_code; /* -1 when a signal ended it */
+    int signal;    /* 0: none */
     bool timed_out;
-    bool not_started; /* exec failed: there is no such program, or it may not be run */
-    bool out_of_memory;    /* the memory limit was hit: killed by the kernel, or allocations failed under RLIMIT */
-    bool memory_guessed;   /* ... as its messages say, which is all that RLIMIT leaves to go by */
-    size_t left_behind;    /* processes of its session that were still there when it ended, and were killed */
-    double measures[STK__MEASURES]; /* NaN: not known here (no PSI, no steal) */
+    bool not_started;    /* exec failed: there is no such program, or it may not be run */
+    bool out_of_memory;  /* the memory limit was hit: killed by the kernel, or allocations failed under RLIMIT */
+    bool memory_guessed; /* ... as its messages say, which is all that RLIMIT leaves to go by */
+    size_t left_behind;  /* processes of its session that were still there when it ended, and were killed */
+    double measures[STK__MEASURES];     /* NaN: not known here (no PSI, no steal) */
     uint64_t output_bytes, output_hash; /* OUTPUT_KEEP: of standard output */
-    char *output_end; /* OUTPUT_KEEP: the last 64 KiB at most of standard output, NUL-terminated; freed by outcome_clear */
+    char *
+        output_end; /* OUTPUT_KEEP: the last 64 KiB at most of standard output, NUL-terminated; freed by outcome_clear */
     size_t output_end_size;
-    char *error_end;  /* the last 4 KiB at most of standard error; never NULL after a run */
+    char *error_end; /* the last 4 KiB at most of standard error; never NULL after a run */
     bool through_shell;
 } stk__outcome;
 

@@ -219,6 +219,33 @@ stk_status stk__log_read(const char *path, stk__log *out, stk_error *err)
     return status;
 }
 
+static stk_status check_directory(int fd, const stk__log_paths *paths, stk_error *err)
+{
+    if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) == 0)
+        return STK_OK;
+    return stk_error_set(err, STK_IO, "%s cannot be written: %s", paths->markdown,
+                         fd < 0 ? "there is no such directory" : strerror(errno));
+}
+
+stk_status stk__log_fits(const char *path, const stk__log_entry *entry, stk_error *err)
+{
+    stk__log_paths paths;
+    STK_TRY(paths_of(path, &paths, err));
+    int fd = -1;
+    log_files f = {0};
+    stk_status status = lock_directory(&paths, LOCK_SH, &fd, err);
+    if (status == STK_OK)
+        status = check_directory(fd, &paths, err);
+    if (status == STK_OK)
+        status = files_load(&paths, &f, err);
+    unlock_directory(fd);
+    if (status == STK_OK)
+        status = stk__log_columns_check(entry, &paths, &f.log, err);
+    files_clear(&f);
+    paths_clear(&paths);
+    return status;
+}
+
 /* ---- adding a row ---- */
 
 static stk_status csv_with(const log_files *f, const stk__log_row *row, stk__text *out, stk_error *err)

@@ -16,16 +16,16 @@ typedef struct stk__log_cell {
 
 typedef struct stk__log_row {
     int64_t time_s;
-    char *commit, *parent;     /* hashes; "" without git */
+    char *commit, *parent; /* hashes; "" without git */
     bool dirty;
-    char *machine;             /* fingerprint */
+    char *machine; /* fingerprint */
     char *limits, *description;
-    stk__log_cell *cells;      /* one per benchmark */
-    char *compared;            /* "stored/lazy", "HEAD~1", or "" */
+    stk__log_cell *cells;       /* one per benchmark */
+    char *compared;             /* "stored/lazy", "HEAD~1", or "" */
     double ratio, low, high, p; /* of the comparison that this row tells of; NaN: none */
     bool paired;
-    char *verdict;             /* "faster" ..., or "" */
-    size_t line;               /* in the CSV file */
+    char *verdict; /* "faster" ..., or "" */
+    size_t line;   /* in the CSV file */
 } stk__log_row;
 
 typedef struct stk__log {
@@ -48,6 +48,9 @@ typedef struct stk__log_entry {
     const char *description; /* NULL: the commit's subject */
     const char *against;     /* the revision that was measured in the same run (ratio to the parent, paired), or NULL */
 } stk__log_entry;
+
+/* Would the log take a row of this run? For before it: the result needs its variants and metrics, but no runs. */
+stk_status stk__log_fits(const char *path, const stk__log_entry *entry, stk_error *err);
 
 /*
  * Appends a row to both files, each whole or not at all (Markdown last: it is the one that people trust). Checks them

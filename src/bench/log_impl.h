@@ -60,6 +60,9 @@ void stk__log_markdown_row(const stk__log *log, const stk__log_row *row, const s
  */
 stk_status stk__log_row_make(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log,
                              stk__log_row *out_row, stk__log_words *out_words, stk_error *err);
+/* INVALID when the log has other benchmarks or another metric. */
+stk_status stk__log_columns_check(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log,
+                                  stk_error *err);
 void stk__log_row_clear(stk__log_row *row);
 void stk__log_words_clear(stk__log_words *words);
 

@@ -226,6 +226,16 @@ static stk_status check_columns(const stk__log_paths *paths, stk__log *log, cons
     return log->row_count ? check_metric(paths, log, metric, err) : adopt_metric(log, metric, err);
 }
 
+stk_status stk__log_columns_check(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log,
+                                  stk_error *err)
+{
+    columns c = {0};
+    STK_TRY(columns_of(entry, &c, err));
+    const stk_status status = check_columns(paths, log, &c, &entry->result->metrics[entry->result->primary], err);
+    columns_clear(&c);
+    return status;
+}
+
 /* The figures in the order of the log, whatever the order of the run. */
 static stk_status fill_cells(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log, stk__log_row *row,
                              stk_error *err)

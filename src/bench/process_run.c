@@ -156,7 +156,8 @@ static stk_status withhold(stk__variant *v, const char *reason, stk_error *err)
     return v->withheld ? STK_OK : stk__nomem(strlen(reason), err);
 }
 
-static void put_difference(stk__text *t, const stk__process_runs *p, size_t first, const stk__trial *trial, uint64_t bytes)
+static void put_difference(stk__text *t, const stk__process_runs *p, size_t first, const stk__trial *trial,
+                           uint64_t bytes)
 {
     char letters[8];
     stk__variant_letters(first, letters);
@@ -186,6 +187,8 @@ static stk_status check_output(stk__process_runs *p, size_t trial, uint64_t hash
     size_t first = 0;
     while (p->e->trials[first].group != p->e->trials[trial].group)
         first++;
+    if (p->e->trials[first].digest != p->e->trials[trial].digest)
+        return withhold(v, "a pipeline's batches cannot be checked against what a command prints", err);
     if (!p->seen[first] || p->hashes[first] == hash)
         return STK_OK;
     stk__text_fixed(&t, reason, sizeof reason);
@@ -228,7 +231,7 @@ static uint64_t digest_hash(const stk__outcome *o)
 {
     json_t *object = printed_object(o);
     const char *digest = json_string_value(json_object_get(object, "digest"));
-    const uint64_t hash = digest ? XXH3_64bits(digest, strlen(digest)) : 0;
+    const uint64_t hash = digest ? XXH3_64bits(digest, strlen(digest)) : o->output_hash;
     json_decref(object);
     return hash;
 }
@@ -338,10 +341,11 @@ static stk_status note_too_fast(const stk__process_runs *p, stk_error *err)
         stk__text_fixed(&b, least, sizeof least);
         stk__quantity(&a, s.median, "s");
         stk__quantity(&b, p->r->floor_s, "s");
-        STK_TRY(stk__result_note(p->r, err,
-                                 "%s takes %s, of which about %s is starting and ending a process: too fast to time well, "
-                                 "and ratios come out too near 1; let one run do more work",
-                                 v->name, takes, least));
+        STK_TRY(
+            stk__result_note(p->r, err,
+                             "%s takes %s, of which about %s is starting and ending a process: too fast to time well, "
+                             "and ratios come out too near 1; let one run do more work",
+                             v->name, takes, least));
     }
     return STK_OK;
 }
@@ -352,8 +356,10 @@ stk_status stk__process_runs_close(stk__process_runs *p, stk_error *err)
         return STK_OK;
     stk_status status = note_too_fast(p, err);
     if (status == STK_OK && p->left_behind)
-        status = stk__result_note(p->r, err, "%zu processes still ran when the command that had started them had ended; "
-                                  "they were ended, and their time is not counted", p->left_behind);
+        status = stk__result_note(p->r, err,
+                                  "%zu processes still ran when the command that had started them had ended; "
+                                  "they were ended, and their time is not counted",
+                                  p->left_behind);
     for (size_t t = 0; t < p->e->trial_count; t++) {
         if (!p->set_up[t])
             continue;

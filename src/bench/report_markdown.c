@@ -84,6 +84,26 @@ static void put_comparisons(const stk__result *r, const stk__comparisons *c, stk
     stk__text_puts(out, ".\n");
 }
 
+/* What another run would need to be the same. */
+static void put_circumstances(const stk__result *r, stk__text *cell, stk__text *out)
+{
+    if (r->paired && r->variant_count > 1)
+        stk__text_printf(cell, "order: random blocks, seed %llu", (unsigned long long)r->seed);
+    const struct {
+        const char *name, *text;
+    } facts[] = {{"limits", r->limits}, {"machine", r->machine}};
+    for (size_t i = 0; i < STK_COUNT(facts); i++) {
+        if (facts[i].text && facts[i].text[0])
+            stk__text_printf(cell, "%s%s: %s", cell->length ? "; " : "", facts[i].name, facts[i].text);
+    }
+    out->failed |= cell->failed;
+    if (!cell->length)
+        return;
+    stk__text_putc(out, '\n');
+    stk__markdown_cell(out, cell->data);
+    stk__text_puts(out, ".\n");
+}
+
 void stk__report_markdown(const stk__result *r, const stk__comparisons *c, stk__text *out)
 {
     const size_t metric = stk__words_metric(r, c);
@@ -104,6 +124,7 @@ void stk__report_markdown(const stk__result *r, const stk__comparisons *c, stk__
     }
     if (c && c->count)
         put_comparisons(r, c, &cell, out);
+    put_circumstances(r, &cell, out);
     stk__text_clear(&cell);
     stk__samples_free(samples, r->variant_count);
 }

@@ -10,17 +10,17 @@
 
 /* The metrics that every run of a command has, in this order. More may follow, from what a command prints as JSON. */
 typedef enum stk__measure {
-    STK__WALL,            /* "wall", s */
-    STK__USER,            /* "user", s */
-    STK__SYSTEM,          /* "system", s */
-    STK__CPU,             /* "cpu": user + system, s */
-    STK__RSS,             /* "rss": peak resident set of the largest process of the run, bytes */
-    STK__MINOR_FAULTS,    /* "minor_faults" */
-    STK__MAJOR_FAULTS,    /* "major_faults" */
-    STK__SWITCHES,        /* "switches": voluntary context switches */
-    STK__PREEMPTIONS,     /* "preemptions": involuntary ones */
-    STK__STEAL,           /* "steal": share of all CPU time during the run that the hypervisor took */
-    STK__PRESSURE_CPU,    /* "pressure_cpu", _io, _memory: share of the run in which some task waited (PSI) */
+    STK__WALL,         /* "wall", s */
+    STK__USER,         /* "user", s */
+    STK__SYSTEM,       /* "system", s */
+    STK__CPU,          /* "cpu": user + system, s */
+    STK__RSS,          /* "rss": peak resident set of the largest process of the run, bytes */
+    STK__MINOR_FAULTS, /* "minor_faults" */
+    STK__MAJOR_FAULTS, /* "major_faults" */
+    STK__SWITCHES,     /* "switches": voluntary context switches */
+    STK__PREEMPTIONS,  /* "preemptions": involuntary ones */
+    STK__STEAL,        /* "steal": share of all CPU time during the run that the hypervisor took */
+    STK__PRESSURE_CPU, /* "pressure_cpu", _io, _memory: share of the run in which some task waited (PSI) */
     STK__PRESSURE_IO,
     STK__PRESSURE_MEMORY,
     STK__MEASURES
@@ -57,18 +57,18 @@ typedef struct stk__result {
     size_t primary; /* the metric that decides */
     stk__variant *variants;
     size_t variant_count;
-    bool paired;        /* the variants took turns, round by round: the i-th values belong together */
-    bool interrupted;   /* Ctrl-C: only the finished rounds are here */
-    uint64_t seed;      /* of the order */
-    size_t dropped;     /* rounds left out because a run of them failed */
-    size_t retaken;     /* rounds taken again because others used the machine */
-    size_t disturbed;   /* rounds that are kept though others used the machine: the tries had run out */
-    size_t warmup;      /* runs of each variant before the first round */
-    double floor_s;     /* what starting and ending an empty process takes here; NaN: not measured */
-    int64_t time_s;     /* when it began, seconds since 1970; 0: not known */
-    char *machine;      /* fingerprint: "AMD EPYC, 2 cores, 24 GiB, Linux 6.18"; NULL: not known */
-    char *limits;       /* "1 CPU (affinity), 4.0 GiB (cgroup v1)"; NULL: none */
-    char **notes;       /* what a reader should know, in order */
+    bool paired;      /* the variants took turns, round by round: the i-th values belong together */
+    bool interrupted; /* Ctrl-C: only the finished rounds are here */
+    uint64_t seed;    /* of the order */
+    size_t dropped;   /* rounds left out because a run of them failed */
+    size_t retaken;   /* rounds taken again because others used the machine */
+    size_t disturbed; /* rounds that are kept though others used the machine: the tries had run out */
+    size_t warmup;    /* runs of each variant before the first round */
+    double floor_s;   /* what starting and ending an empty process takes here; NaN: not measured */
+    int64_t time_s;   /* when it began, seconds since 1970; 0: not known */
+    char *machine;    /* fingerprint: "AMD EPYC, 2 cores, 24 GiB, Linux 6.18"; NULL: not known */
+    char *limits;     /* "1 CPU (affinity), 4.0 GiB (cgroup v1)"; NULL: none */
+    char **notes;     /* what a reader should know, in order */
     size_t note_count, note_capacity;
 } stk__result;
 

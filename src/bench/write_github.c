@@ -70,6 +70,7 @@ stk_status stk__write_github(const stk__export *ex)
         stk__bench_export_note(ex, "higher is better for '%.80s': give the action tool: customBiggerIsBetter", m->name);
     if (empty)
         stk__bench_export_note(ex, "%zu benchmarks without values were left out", empty);
-    stk__bench_export_note(ex, "medians of '%.80s' were written; github-action-benchmark holds no single runs", m->name);
+    stk__bench_export_note(ex, "medians of '%.80s' were written; github-action-benchmark holds no single runs",
+                           m->name);
     return STK_OK;
 }

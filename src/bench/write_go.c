@@ -68,7 +68,8 @@ static stk_status make_unit(writer *w, size_t m)
         w->unit_of[m] = stk__names_add(&w->units, t.data, t.length);
     stk__text_clear(&t);
     if (!usable)
-        stk__bench_export_note(ex, "the metric '%.80s' was left out: its name as a unit is too long or taken", metric->name);
+        stk__bench_export_note(ex, "the metric '%.80s' was left out: its name as a unit is too long or taken",
+                               metric->name);
     else if (w->unit_of[m] == SIZE_MAX)
         return stk__nomem(strlen(metric->name), ex->err);
     return STK_OK;
@@ -180,9 +181,9 @@ static stk_status write_text(writer *w)
             write_line(w, &r->variants[i], name, k);
     }
     if (w->renamed)
-        stk__bench_export_note(w->ex,
-                         "%zu names hold blanks, '/' or a number at the end that Go's text cannot: '_' was written",
-                         w->renamed);
+        stk__bench_export_note(
+            w->ex, "%zu names hold blanks, '/' or a number at the end that Go's text cannot: '_' was written",
+            w->renamed);
     if (w->left_out)
         stk__bench_export_note(w->ex, "%zu runs without any known value were left out", w->left_out);
     if (r->paired)

@@ -111,7 +111,7 @@ static void write_notes(const stk__export *ex, const written *w)
         stk__bench_export_note(ex, "the CPU time of %zu runs is not known: 0 was written", w->unknown_cpu);
     if (w->clashes)
         stk__bench_export_note(ex, "%zu values of metrics with the name of a key of Google Benchmark were left out",
-                         w->clashes);
+                               w->clashes);
     if (ex->r->paired)
         stk__bench_export_note(ex, "Google Benchmark has no word for pairs: a reader takes the runs as unpaired");
 }

@@ -93,8 +93,8 @@ static void write_notes(const stk__export *ex, size_t left_out)
     for (size_t i = 0; i < ex->r->variant_count; i++)
         named += strcmp(ex->r->variants[i].name, ex->r->variants[i].command) != 0;
     if (named)
-        stk__bench_export_note(ex, "hyperfine has one text for each benchmark: of %zu the name was written, not the command",
-                         named);
+        stk__bench_export_note(
+            ex, "hyperfine has one text for each benchmark: of %zu the name was written, not the command", named);
     if (left_out)
         stk__bench_export_note(ex, "%zu benchmarks without a known time were left out", left_out);
     if (ex->r->paired)

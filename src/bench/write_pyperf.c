@@ -119,8 +119,8 @@ static void write_notes(const stk__export *ex, const written *w)
 {
     const stk__metric *m = &ex->r->metrics[ex->r->primary];
     if (m->higher_is_better)
-        stk__bench_export_note(ex, "pyperf calls the lower value faster: its words about '%.80s' are the wrong way round",
-                         m->name);
+        stk__bench_export_note(
+            ex, "pyperf calls the lower value faster: its words about '%.80s' are the wrong way round", m->name);
     if (strcmp(pyperf_unit(m), "integer") == 0)
         stk__bench_export_note(ex, "pyperf has no unit '%.40s': it was written as a plain number", m->unit);
     if (w->zeros)

@@ -133,7 +133,8 @@ static stk_status write_variant(const stk__export *ex, size_t index)
 static void write_figures(stk__text *t, const stk__comparison *c)
 {
     put_double(t, "ratio", c->valid ? c->ratio : NAN);
-    stk__text_printf(t, ",\"covered\":%s", c->valid && (c->paired ? c->pair.covered : c->free.covered) ? "true" : "false");
+    stk__text_printf(t, ",\"covered\":%s",
+                     c->valid && (c->paired ? c->pair.covered : c->free.covered) ? "true" : "false");
     put_double(t, "ci_low", c->valid ? c->low : NAN);
     put_double(t, "ci_high", c->valid ? c->high : NAN);
     put_double(t, "p", c->valid ? c->p_holm : NAN);

@@ -608,6 +608,12 @@ def test_gate(program, directory):
     assert "--fail-over" in done.stderr, done.stderr
 
 
+def test_gate_below_the_usual_minimum_effect(program, directory):
+    slow = "echo '{\"x\": 1.015}'"
+    done = bench(program, directory, "echo '{\"x\": 1}'", slow, "--metric", "x", "--rounds", "6", "--fail-over", "1%", code=3)
+    assert "slower by 1.5 %" in done.stderr, done.stderr
+
+
 # ---- files ----
 
 LADDER = """title = "Sleeping less"
@@ -719,6 +725,19 @@ def test_pipelines(program, directory):
     result = bench_json(program, directory, "a.stoker --threads {t}", "-P", "t=1,2", "--metric", "samples_per_s",
                         "--rounds", "2")
     assert result["metric"]["name"] == "samples_per_s" and result["metric"]["higher_is_better"] is True
+
+
+def test_pipelines_are_compared_by_their_batches(program, directory):
+    write(directory, "one.stoker", "range(2000) | shuffle(seed=1) | batch(100)\n")
+    write(directory, "two.stoker", "range(2000) | shuffle(seed=2) | batch(100)\n")
+    result = bench_json(program, directory, "one.stoker", "two.stoker", "--same-output", "--rounds", "2")
+    assert "batches differ" in result["comparisons"][0]["withheld"], result["comparisons"]
+    result = bench_json(program, directory, "one.stoker --threads 1", "one.stoker --threads 2", "--same-output",
+                        "--rounds", "2")
+    assert result["comparisons"][0]["withheld"] is None, result["comparisons"]
+    assert [v["name"] for v in result["variants"]] == ["threads 1", "threads 2"]
+    result = bench_json(program, directory, "one.stoker", "echo 1", "--same-output", "--rounds", "2")
+    assert "cannot be checked" in result["comparisons"][0]["withheld"], result["comparisons"]
 
 
 # ---- calibration ----

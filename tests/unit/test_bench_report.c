@@ -96,9 +96,10 @@ static void report_line_tells_why_there_is_no_verdict(void **state)
         "95 %");
     char reason[] = "its output differs from A's\x1b[2J";
     x.withheld = reason;
-    assert_line(&r, &x, 1, 0,
-                "B/A 0.990  least to greatest 0.970..1.010   verdict: inconclusive (sign-flip p=0.25): its output differs from "
-                "A's\\x1b[2J");
+    assert_line(
+        &r, &x, 1, 0,
+        "B/A 0.990  least to greatest 0.970..1.010   verdict: inconclusive (sign-flip p=0.25): its output differs from "
+        "A's\\x1b[2J");
     x = (stk__comparison){.b = 1, .ratio = NAN, .low = NAN, .high = NAN, .p_holm = NAN};
     assert_line(&r, &x, 1, 0, "B/A -  95 % CI -   verdict: inconclusive: there are no figures to compare");
     stk__result_clear(&r);
