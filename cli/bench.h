@@ -132,6 +132,9 @@ void bench_trials_clear(bench_trials *t);
 
 /* ---- running ---- */
 
+/* Says what went wrong; returns its exit code. */
+int bench_fail(const stk_error *err);
+
 /* The launcher, started while the process is small; interrupts reach it. */
 int bench_launcher_open(stk__launcher **out);
 void bench_launcher_close(stk__launcher *l);
@@ -188,6 +191,8 @@ typedef struct bench_context {
     const bench_output_options *output;
     stk__launcher *launcher;
 } bench_context;
+/* Reads the file of either; `ladder` tells which it must be. */
+int bench_suite_read(const char *path, bool ladder, stk__suite *out);
 int bench_ladder(const bench_context *x, const char *path);
 int bench_suite(const bench_context *x, const char *path);
 

@@ -16,12 +16,6 @@
 
 enum { MOST_INPUT = 256 << 20 };
 
-static int fail(const stk_error *err)
-{
-    cli_say_error(err, NULL, NULL);
-    return cli_exit_code(err);
-}
-
 /* ---- the terminal ---- */
 
 size_t bench_columns(void)
@@ -98,7 +92,7 @@ int bench_write_text(const char *path, const stk__text *text)
     if (strcmp(path, "-") == 0)
         return cli_out(text->data ? text->data : "", text->length) ? CLI_OK : CLI_FAILED;
     if (stk__write_file(path, text->data ? text->data : "", text->length, &err) != STK_OK)
-        return fail(&err);
+        return bench_fail(&err);
     return CLI_OK;
 }
 
@@ -133,7 +127,7 @@ static int export_one(const stk__result *r, const stk__comparisons *c, const cha
     stk__text out = STK__TEXT_INIT, notes = STK__TEXT_INIT;
     int code = CLI_OK;
     if (stk__bench_write(r, c, format, &out, &notes, &err) != STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     else
         code = bench_write_text(path, &out);
     if (code == CLI_OK)
@@ -163,7 +157,7 @@ static int make_page(const bench_output_options *output, const char *markdown, s
     if (stk__read_file(output->into, MOST_INPUT, &page, &size, &err) != STK_OK ||
         stk__section_replace(page, size, output->into, output->section ? output->section : "bench", markdown, out,
                              &err) != STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     stk__free(page);
     return code;
 }
@@ -216,7 +210,7 @@ int bench_read(const char *path, const char *format_name, stk__result *out)
     stk_error err = {0};
     stk__input *in = NULL;
     if (stk__input_open(path, &in, &err) != STK_OK)
-        return fail(&err);
+        return bench_fail(&err);
     /* The window is as large as what is asked for: most results are small. */
     size_t size = 0, want = 1 << 20;
     const uint8_t *data = stk__input_peek(in, want, &size);
@@ -231,7 +225,7 @@ int bench_read(const char *path, const char *format_name, stk__result *out)
     if (status == STK_OK)
         status = stk__bench_read((const char *)data, size, path, format, out, &err);
     stk__input_close(in);
-    return status == STK_OK ? CLI_OK : fail(&err);
+    return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 
 /* ---- the end ---- */
@@ -242,7 +236,7 @@ static int write_svg(const stk__result *r, const stk__comparisons *c, const char
     stk__text svg = STK__TEXT_INIT;
     int code = CLI_OK;
     if (stk__chart_comparison(r, c, "stoker bench", &svg, &err) != STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     else
         code = bench_write_text(path, &svg);
     stk__text_clear(&svg);
@@ -255,7 +249,7 @@ static int print_json(const stk__result *r, const stk__comparisons *c)
     stk__text json = STK__TEXT_INIT, notes = STK__TEXT_INIT;
     int code = CLI_OK;
     if (stk__bench_write(r, c, STK__BENCH_STOKER, &json, &notes, &err) != STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     else
         cli_out(json.data, json.length);
     stk__text_clear(&json);
@@ -268,7 +262,7 @@ static int print_report(const stk__result *r, const stk__comparisons *c, const s
     stk_error err = {0};
     bench_others others;
     if (bench_others_make(r, &c->rule, pairs, count, &others, &err) != STK_OK)
-        return fail(&err);
+        return bench_fail(&err);
     stk__text t = STK__TEXT_INIT;
     stk__report_text(r, c, others.items, others.count, &t);
     if (r->variant_count > 1 && isatty(STDOUT_FILENO)) {

@@ -1,7 +1,6 @@
 /* stoker bench --ladder: a baseline and the steps that made it faster, all in the same rounds. */
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "bench.h"
 #include "bench/chart.h"
@@ -9,8 +8,6 @@
 #include "bench/section.h"
 
 #include "base/banned.h"
-
-enum { MOST_FILE = 16 << 20 };
 
 typedef struct ladder {
     const bench_context *x;
@@ -21,27 +18,6 @@ typedef struct ladder {
     size_t pair_count;
     stk__comparisons steps, whole;
 } ladder;
-
-static int fail(const stk_error *err)
-{
-    cli_live_clear();
-    cli_say_error(err, NULL, NULL);
-    return cli_exit_code(err);
-}
-
-static int ladder_read(ladder *z, const char *path)
-{
-    stk_error err = {0};
-    char *text = NULL;
-    size_t size = 0;
-    stk_status status = stk__read_file(path, MOST_FILE, &text, &size, &err);
-    if (status == STK_OK)
-        status = stk__suite_parse(text, size, path, &z->suite, &err);
-    if (status == STK_OK && !z->suite.step_count)
-        status = stk_error_set(&err, STK_INVALID, "%s has no [[step]]; --suite runs [[compare]] and [[measure]]", path);
-    stk__free(text);
-    return status == STK_OK ? CLI_OK : fail(&err);
-}
 
 static int ladder_plan(ladder *z)
 {
@@ -86,7 +62,7 @@ static int ladder_chart(const ladder *z)
         return CLI_OK;
     if (stk__chart_ladder(&z->result, &z->steps, &z->whole, z->suite.title ? z->suite.title : "ladder", &svg, &err) !=
         STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     else
         code = bench_write_text(z->x->output->svg, &svg);
     stk__text_clear(&svg);
@@ -118,7 +94,7 @@ static int ladder_print(const ladder *z, const stk__comparisons *all)
         const stk_status status = stk__bench_write(&z->result, all, STK__BENCH_STOKER, &t, &notes, &err);
         stk__text_clear(&notes);
         if (status != STK_OK)
-            return fail(&err);
+            return bench_fail(&err);
     } else {
         stk__text_ladder(&z->result, &z->steps, &z->whole, bench_columns(), bench_unicode(), &t);
         stk__text_putc(&t, '\n');
@@ -166,7 +142,7 @@ static int ladder_finish(ladder *z, int code)
     const size_t metric = z->result.primary;
     if (stk__compare(&z->result, &rule, z->step_pairs, z->pair_count, metric, &z->steps, &err) != STK_OK ||
         stk__compare(&z->result, &rule, z->whole_pairs, z->pair_count, metric, &z->whole, &err) != STK_OK)
-        return fail(&err);
+        return bench_fail(&err);
     stk__comparisons all;
     if (ladder_join(z, &all) != CLI_OK)
         return CLI_FAILED;
@@ -185,7 +161,7 @@ static int ladder_finish(ladder *z, int code)
 int bench_ladder(const bench_context *x, const char *path)
 {
     ladder z = {.x = x};
-    int code = ladder_read(&z, path);
+    int code = bench_suite_read(path, true, &z.suite);
     if (code == CLI_OK)
         code = ladder_plan(&z);
     if (code == CLI_OK)

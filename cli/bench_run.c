@@ -11,13 +11,18 @@
 
 #include "base/banned.h"
 
+int bench_fail(const stk_error *err)
+{
+    cli_live_clear();
+    cli_say_error(err, NULL, NULL);
+    return cli_exit_code(err);
+}
+
 int bench_launcher_open(stk__launcher **out)
 {
     stk_error err = {0};
-    if (stk__launcher_start(out, &err) != STK_OK) {
-        cli_say_error(&err, NULL, NULL);
-        return CLI_FAILED;
-    }
+    if (stk__launcher_start(out, &err) != STK_OK)
+        return bench_fail(&err);
     cli_interrupts_catch();
     cli_interrupts_launcher(*out);
     return CLI_OK;
@@ -179,10 +184,8 @@ int bench_metrics(stk__result *r, const char *metric, const char *unit, bool hig
 {
     stk_error err = {0};
     metric = metric ? metric : "wall";
-    if (add_metrics(r, metric, unit, higher_is_better, pipelines, &err) == STK_OK)
-        return CLI_OK;
-    cli_say_error(&err, NULL, NULL);
-    return CLI_FAILED;
+    const stk_status status = add_metrics(r, metric, unit, higher_is_better, pipelines, &err);
+    return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 
 /* ---- running ---- */

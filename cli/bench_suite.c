@@ -32,27 +32,28 @@ typedef struct table {
     bool interrupted;
 } table;
 
-static int fail(const stk_error *err)
-{
-    cli_live_clear();
-    cli_say_error(err, NULL, NULL);
-    return cli_exit_code(err);
-}
-
-static int table_read(table *z, const char *path)
+int bench_suite_read(const char *path, bool ladder, stk__suite *out)
 {
     stk_error err = {0};
     char *text = NULL;
     size_t size = 0;
     stk_status status = stk__read_file(path, MOST_FILE, &text, &size, &err);
     if (status == STK_OK)
-        status = stk__suite_parse(text, size, path, &z->suite, &err);
-    if (status == STK_OK && !z->suite.entry_count)
+        status = stk__suite_parse(text, size, path, out, &err);
+    if (status == STK_OK && ladder && !out->step_count)
+        status = stk_error_set(&err, STK_INVALID, "%s has no [[step]]; --suite runs [[compare]] and [[measure]]", path);
+    if (status == STK_OK && !ladder && !out->entry_count)
         status =
             stk_error_set(&err, STK_INVALID, "%s has no [[compare]] and no [[measure]]; --ladder runs [[step]]", path);
     stk__free(text);
-    if (status != STK_OK)
-        return fail(&err);
+    return status == STK_OK ? CLI_OK : bench_fail(&err);
+}
+
+static int table_read(table *z, const char *path)
+{
+    const int code = bench_suite_read(path, false, &z->suite);
+    if (code != CLI_OK)
+        return code;
     z->rows = stk__calloc(z->suite.entry_count, sizeof *z->rows);
     if (z->rows)
         return CLI_OK;
@@ -168,7 +169,7 @@ static int row_measure(table *z, row *w)
     z->interrupted = w->result.interrupted;
     const bool measured = w->result.variant_count && w->result.variants[0].runs;
     if (code == CLI_OK && measured && row_figures(w, &rule, &err) != STK_OK)
-        code = fail(&err);
+        code = bench_fail(&err);
     if (code == CLI_OK && measured && !w->failure)
         row_judge(w);
     else if (!w->failure)

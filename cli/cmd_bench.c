@@ -31,13 +31,6 @@ typedef struct session {
     size_t pair_count;
 } session;
 
-static int say(const stk_error *err)
-{
-    cli_live_clear();
-    cli_say_error(err, NULL, NULL);
-    return cli_exit_code(err);
-}
-
 /* ---- what to run ---- */
 
 static int check_out(session *s)
@@ -47,11 +40,11 @@ static int check_out(session *s)
     if (!o->output.quiet)
         cli_live("bench: checking out both commits");
     if (stk__git_checkouts(s->launcher, o->against, o->candidate, &s->checkouts, &err) != STK_OK)
-        return say(&err);
+        return bench_fail(&err);
     if (!o->output.quiet)
         cli_live("bench: building both commits");
     if (o->build && stk__git_build(s->launcher, &s->checkouts, o->build, 0, &err) != STK_OK)
-        return say(&err);
+        return bench_fail(&err);
     cli_live_clear();
     return CLI_OK;
 }
@@ -157,7 +150,7 @@ static int append_log(session *s)
     if (!o->log)
         return CLI_OK;
     if (!o->against && stk__git_here(s->launcher, NULL, &here, &err) != STK_OK)
-        return say(&err);
+        return bench_fail(&err);
     if (!here.hash[0])
         cli_say("stoker: no git commit here: the row of %s has none", o->log);
     stk__text description = STK__TEXT_INIT;
@@ -172,7 +165,7 @@ static int append_log(session *s)
     const stk_status status = stk__log_append(o->log, &entry, &err);
     stk__text_clear(&description);
     if (status != STK_OK)
-        return say(&err);
+        return bench_fail(&err);
     cli_say("stoker: added a row to %s", o->log);
     return CLI_OK;
 }
@@ -183,7 +176,7 @@ static int finish(session *s, int code)
     const bench_options *o = s->o;
     const stk__rule rule = bench_rule(&o->rule);
     if (stk__compare(&s->result, &rule, s->pairs, s->pair_count, s->result.primary, &s->comparisons, &err) != STK_OK)
-        return say(&err);
+        return bench_fail(&err);
     add_notes(s);
     /* A run that failed half-way is no measurement of this commit; a chart that could not be written is no such failure. */
     const bool whole = code == CLI_OK;
@@ -213,7 +206,7 @@ static int check_log(const session *s)
     if (code == CLI_OK && status == STK_OK)
         status = stk__log_fits(o->log, &(stk__log_entry){.result = &r, .against = o->against}, &err);
     stk__result_clear(&r);
-    return status == STK_OK ? code : say(&err);
+    return status == STK_OK ? code : bench_fail(&err);
 }
 
 static int run_session(session *s, const cli_arguments *arguments)

@@ -138,10 +138,8 @@ static int evaluate(const calibrate_options *o, const stk__result *r)
         stk__calibration_from(r->variants[0].values[r->primary], r->variants[1].values[r->primary], first,
                               r->variants[0].runs, 0.95, r->seed, &c, &err);
     stk__free(first);
-    if (status != STK_OK) {
-        cli_say_error(&err, NULL, NULL);
-        return cli_exit_code(&err);
-    }
+    if (status != STK_OK)
+        return bench_fail(&err);
     c.floor_s = r->floor_s;
     c.time_s = r->time_s;
     stk__machine_fingerprint(c.machine);

@@ -29,10 +29,8 @@ static int read_all(const compare_options *o, const cli_arguments *arguments, st
             *r = one;
             continue;
         }
-        if (code == CLI_OK && stk__bench_join(r, &one, short_name(arguments->items[i]), &err) != STK_OK) {
-            cli_say_error(&err, NULL, NULL);
-            code = cli_exit_code(&err);
-        }
+        if (code == CLI_OK && stk__bench_join(r, &one, short_name(arguments->items[i]), &err) != STK_OK)
+            code = bench_fail(&err);
         stk__result_clear(&one);
         if (code != CLI_OK)
             return code;
@@ -52,8 +50,7 @@ static int compare_all(const compare_options *o, stk__result *r)
         status = stk__compare(r, &rule, pairs, count, r->primary, &c, &err);
     int code = CLI_OK;
     if (status != STK_OK) {
-        cli_say_error(&err, NULL, NULL);
-        code = cli_exit_code(&err);
+        code = bench_fail(&err);
     } else {
         code = bench_finish(r, &c, pairs, count, &o->output, CLI_OK);
         code = bench_gate(r, &c, o->rule.fail_over, code);

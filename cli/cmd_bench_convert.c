@@ -8,12 +8,6 @@ typedef struct convert_options {
     const char *read_as, *to, *output;
 } convert_options;
 
-static int fail(const stk_error *err)
-{
-    cli_say_error(err, NULL, NULL);
-    return cli_exit_code(err);
-}
-
 static int convert(const stk__result *r, stk__bench_format format, const char *path)
 {
     stk_error err = {0};
@@ -27,7 +21,7 @@ static int convert(const stk__result *r, stk__bench_format format, const char *p
         status = stk__compare(r, &rule, pairs, count, r->primary, &c, &err);
     if (status == STK_OK)
         status = stk__bench_write(r, &c, format, &text, &notes, &err);
-    int code = status == STK_OK ? bench_write_text(path ? path : "-", &text) : fail(&err);
+    int code = status == STK_OK ? bench_write_text(path ? path : "-", &text) : bench_fail(&err);
     for (size_t i = 0; code == CLI_OK && i < r->note_count; i++)
         cli_say("stoker: %s", r->notes[i]);
     if (code == CLI_OK)

@@ -60,13 +60,8 @@ static int write_chart(const stk__log *log, const char *title, const char *path)
 {
     stk_error err = {0};
     stk__text svg = STK__TEXT_INIT;
-    int code = CLI_OK;
-    if (stk__chart_history(log, title, &svg, &err) != STK_OK) {
-        cli_say_error(&err, NULL, NULL);
-        code = CLI_FAILED;
-    } else {
-        code = bench_write_text(path, &svg);
-    }
+    const stk_status status = stk__chart_history(log, title, &svg, &err);
+    const int code = status == STK_OK ? bench_write_text(path, &svg) : bench_fail(&err);
     stk__text_clear(&svg);
     return code;
 }
@@ -77,10 +72,8 @@ static int history_run(const void *options, const cli_arguments *arguments)
     const char *path = arguments->count ? arguments->items[0] : "PERF.md";
     stk_error err = {0};
     stk__log log = {0};
-    if (stk__log_read(path, &log, &err) != STK_OK) {
-        cli_say_error(&err, NULL, NULL);
-        return cli_exit_code(&err);
-    }
+    if (stk__log_read(path, &log, &err) != STK_OK)
+        return bench_fail(&err);
     int code = CLI_OK;
     if (!log.row_count && access(path, F_OK) != 0) {
         cli_say("stoker: there is no %s here; 'stoker bench --log %s ...' makes it", path, path);

@@ -84,6 +84,20 @@ stk_status stk__pread_full(int fd, void *data, size_t size, int64_t offset, cons
     return STK_OK;
 }
 
+bool stk__read_start(const char *path, char *out, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t done = 0;
+    ssize_t got;
+    while (done + 1 < size && (got = read(fd, out + done, size - 1 - done)) > 0)
+        done += (size_t)got;
+    close(fd);
+    out[done] = 0;
+    return true;
+}
+
 stk_status stk__read_file(const char *path, size_t max, char **out_data, size_t *out_size, stk_error *err)
 {
     int fd = STDIN_FILENO;

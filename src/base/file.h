@@ -22,6 +22,9 @@ stk_status stk__file_id_of(int fd, const char *path, stk__file_id *out, stk_erro
 /* Reads exactly size bytes at offset, riding out EINTR and short reads; a file that ends early is CORRUPT. */
 stk_status stk__pread_full(int fd, void *data, size_t size, int64_t offset, const char *path, stk_error *err);
 
+/* The start of a small file, NUL-terminated, without the heap: for what lies in /proc and /sys. False: it cannot be opened. */
+bool stk__read_start(const char *path, char *out, size_t size);
+
 /* Reads a whole file of at most max bytes, NUL-terminated. Free *out_data with stk__free. "-" reads standard input. */
 stk_status stk__read_file(const char *path, size_t max, char **out_data, size_t *out_size, stk_error *err);
 

@@ -14,23 +14,9 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/file.h"
 
 #include "base/banned.h"
-
-/* The start of a small file, NUL-terminated, without the heap: this runs around every measured command. */
-static bool read_start(const char *path, char *out, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    size_t done = 0;
-    ssize_t got;
-    while (done + 1 < size && (got = read(fd, out + done, size - 1 - done)) > 0)
-        done += (size_t)got;
-    close(fd);
-    out[done] = 0;
-    return done > 0;
-}
 
 /* The value of "NAME : value" in a text like /proc/cpuinfo: first line with that name and a value. */
 static bool find_value(const char *text, const char *name, char *out, size_t size)
@@ -130,7 +116,7 @@ void stk__machine_model(const char *cpuinfo, stk__text *out)
 static void put_model(stk__text *out)
 {
     char cpuinfo[8192]; /* the first CPU is enough */
-    stk__machine_model(read_start("/proc/cpuinfo", cpuinfo, sizeof cpuinfo) ? cpuinfo : "", out);
+    stk__machine_model(stk__read_start("/proc/cpuinfo", cpuinfo, sizeof cpuinfo) ? cpuinfo : "", out);
 }
 
 void stk__machine_describe(stk__text *out)
@@ -159,7 +145,7 @@ bool stk__machine_ticks_now(stk__machine_ticks *out)
 {
     char text[512];
     unsigned long long user, nice, system, idle, wait, irq = 0, soft = 0, steal = 0;
-    if (!read_start("/proc/stat", text, sizeof text))
+    if (!stk__read_start("/proc/stat", text, sizeof text))
         return false;
     const int64_t now = stk__now_ns();
     /* guest time is part of user */
@@ -181,7 +167,7 @@ int64_t stk__machine_pressure_us(const char *resource)
 {
     char path[64], text[256];
     if (snprintf(path, sizeof path, "/proc/pressure/%s", resource) >= (int)sizeof path ||
-        !read_start(path, text, sizeof text) || strncmp(text, "some ", 5) != 0)
+        !stk__read_start(path, text, sizeof text) || strncmp(text, "some ", 5) != 0)
         return -1;
     const char *end = strchrnul(text, '\n');
     const char *total = strstr(text, "total=");
@@ -194,7 +180,7 @@ int64_t stk__machine_pressure_us(const char *resource)
 double stk__machine_load(void)
 {
     char text[128];
-    if (!read_start("/proc/loadavg", text, sizeof text))
+    if (!stk__read_start("/proc/loadavg", text, sizeof text))
         return NAN;
     char *end;
     const double load = stk__strtod(text, &end);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/file.h"
 #include "bench/launch_wire.h"
 
 #include "base/banned.h"
@@ -51,18 +52,7 @@ static int put_file(const char *dir, const char *name, const char *text)
 static bool get_file(const char *dir, const char *name, char *out, size_t size)
 {
     char path[STK__CGROUP_PATH + 64];
-    if (!join(path, sizeof path, dir, name))
-        return false;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    size_t done = 0;
-    ssize_t got;
-    while (done + 1 < size && (got = read(fd, out + done, size - 1 - done)) > 0)
-        done += (size_t)got;
-    close(fd);
-    out[done] = 0;
-    return true;
+    return join(path, sizeof path, dir, name) && stk__read_start(path, out, size);
 }
 
 /* Is `word` among the items of a list with these separators? */
