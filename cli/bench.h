@@ -53,7 +53,7 @@ typedef struct bench_design_options {
     double width, quiet_share, cpus;
     uint64_t memory_bytes;
     int64_t timeout_ns;
-    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit;
+    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit, *keep_output;
     bool higher_is_better, same_output, show_output, ignore_failure;
 } bench_design_options;
 
@@ -99,6 +99,9 @@ typedef struct bench_design_options {
                 .group = "Commands", .help = "standard input of the commands (default: nothing)"),                     \
         CLI_ROW(T, f.show_output, bool, CLI_FLAG, .name = "show-output", .group = "Commands",                          \
                 .help = "let the commands print (default: what they print is thrown away)"),                           \
+        CLI_ROW(T, f.keep_output, const char *, CLI_TEXT, .name = "keep-output", .value = "DIR",                       \
+                .complete = CLI_DIRECTORIES, .group = "Commands",                                                      \
+                .help = "keep what each run prints in files there: A-0001.out, B-0001.out, ..."),                      \
         CLI_ROW(T, f.same_output, bool, CLI_FLAG, .name = "same-output", .group = "Commands",                          \
                 .help = "a variant that prints something else than the first gets no verdict"),                        \
         CLI_ROW(T, f.ignore_failure, bool, CLI_FLAG, .name = "ignore-failure", .letter = 'i', .group = "Commands",     \

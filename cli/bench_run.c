@@ -131,6 +131,7 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
         .quiet = d->quiet_share > 0 ? d->quiet_share : 0,
         .ignore_failure = d->ignore_failure,
         .same_output = d->same_output,
+        .keep_directory = d->keep_output,
         .launch = {.input = d->input,
                    .output = d->show_output ? STK__OUTPUT_SHOW : STK__OUTPUT_DISCARD,
                    .limits = {.cpus = d->cpus, .memory_bytes = d->memory_bytes},

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "bench.h"
 #include "bench/calibrate.h"
@@ -277,6 +278,10 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--rounds fixes the number, --width leaves it open; give one of them");
     if (!file && o->design.max_rounds > 0 && !(o->design.width > 0))
         return cli_usage_error(me, "--max-rounds is the end of --width");
+    if (o->design.keep_output && o->suite)
+        return cli_usage_error(me, "--keep-output is for one comparison, --suite makes many");
+    if (o->design.keep_output && o->design.show_output)
+        return cli_usage_error(me, "--keep-output takes what --show-output lets through; give one of them");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
     if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
@@ -285,6 +290,16 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
     return bench_check_output(&o->output, me);
+}
+
+static int make_directory(const char *path)
+{
+    stk_error err = {0};
+    stk__text inside = STK__TEXT_INIT;
+    stk__text_printf(&inside, "%s/A-0001.out", path);
+    const stk_status status = inside.failed ? stk__nomem(strlen(path), &err) : stk__make_parents(inside.data, &err);
+    stk__text_clear(&inside);
+    return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 
 static int bench_command_run(const void *options, const cli_arguments *arguments)
@@ -296,6 +311,8 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
         code = bench_launcher_open(&s.launcher);
     if (code != CLI_OK)
         return code;
+    if (o->design.keep_output)
+        code = make_directory(o->design.keep_output);
     warn_about_gate(o);
     const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
     if (code == CLI_OK)

@@ -106,12 +106,16 @@ echo "Stopped after batch $batches, gone on from there: the digest is that of th
 title "7. Augment anew in every epoch, or once and store it?"
 show "$stoker" compare-lazy "$job" --limit 20000 --rounds 1 --step-time "$step" --disk "$data"
 
+title "8. Is it faster with two threads, or was that luck?"
+show "$stoker" bench --rounds 6 --same-output "$job --threads 1" "$job --threads 2"
+
 title "What you saw"
 cat <<END
   - The same work, in the same program: what differs is who waits for whom.
   - A trace of every run, and a verdict from it.
   - Output that depends on data and seed alone: not on threads, not on an interrupt.
   - Whether to store augmented samples, answered by a measurement.
+  - A comparison in turns, with an interval and a verdict that says when it cannot tell.
 To look at it, open https://ui.perfetto.dev in a browser and drop this file on it
 (nothing is uploaded):
   $data/demo.pftrace

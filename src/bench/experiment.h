@@ -39,6 +39,7 @@ typedef struct stk__experiment {
                       most; then it is kept, and counted */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;
+    const char *keep_directory; /* standard output of each measured run goes to a file there, "B-0003.out"; NULL: none */
     stk__launch launch; /* template: limits, timeout, output, input */
     const stk__compare_pair *pairs;
     size_t pair_count;

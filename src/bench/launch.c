@@ -273,7 +273,7 @@ static stk_status open_temporary(int *out, stk_error *err)
 
 static stk_status open_path(const char *path, int flags, const char *what, int *out, stk_error *err)
 {
-    *out = open(path, flags | O_CLOEXEC);
+    *out = open(path, flags | O_CLOEXEC, 0666);
     if (*out >= 0)
         return STK_OK;
     const int code = errno;
@@ -298,7 +298,11 @@ static stk_status open_files(const stk__launch *launch, int fds[STK__FDS], stk_e
 {
     STK_TRY(open_path(launch->input ? launch->input : "/dev/null", O_RDONLY, "read the input of the command",
                       &fds[STK__FD_INPUT], err));
-    STK_TRY(open_output(launch->output, STDOUT_FILENO, &fds[STK__FD_OUTPUT], err));
+    if (launch->output == STK__OUTPUT_KEEP && launch->output_path)
+        STK_TRY(open_path(launch->output_path, O_RDWR | O_CREAT | O_TRUNC, "keep the output of the command",
+                          &fds[STK__FD_OUTPUT], err));
+    else
+        STK_TRY(open_output(launch->output, STDOUT_FILENO, &fds[STK__FD_OUTPUT], err));
     STK_TRY(open_output(launch->output, STDERR_FILENO, &fds[STK__FD_ERROR], err));
     return open_path(launch->directory ? launch->directory : ".", O_PATH | O_DIRECTORY,
                      "start a command in this directory", &fds[STK__FD_DIRECTORY], err);

@@ -36,6 +36,7 @@ typedef struct stk__launch {
     const char *directory; /* to start in; NULL: ours */
     const char *input;     /* file for standard input; NULL: /dev/null */
     stk__output output;
+    const char *output_path; /* OUTPUT_KEEP: a file that stays; NULL: a temporary one */
     stk__limits limits;
     int64_t timeout_ns;             /* 0: none; then the process group is killed */
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, may be NULL */

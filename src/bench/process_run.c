@@ -271,9 +271,23 @@ static stk_status launch_padded(stk__process_runs *p, size_t trial, size_t round
     launch.command = t->command;
     launch.directory = t->directory;
     launch.environment = environment;
-    if (launch.output == STK__OUTPUT_DISCARD && (p->e->same_output || p->r->metric_count > STK__MEASURES))
+    if (launch.output == STK__OUTPUT_DISCARD &&
+        (p->e->same_output || p->e->keep_directory || p->r->metric_count > STK__MEASURES))
         launch.output = STK__OUTPUT_KEEP;
-    return stk__launcher_run(p->l, &launch, out, err);
+    stk__text path = STK__TEXT_INIT;
+    if (p->e->keep_directory) {
+        char letters[8];
+        stk__variant_letters(trial, letters);
+        stk__text_printf(&path, "%s/%s-%04zu.out", p->e->keep_directory, letters, round + 1);
+        if (path.failed) {
+            stk__text_clear(&path);
+            return stk__nomem(strlen(p->e->keep_directory), err);
+        }
+        launch.output_path = path.data;
+    }
+    const stk_status status = stk__launcher_run(p->l, &launch, out, err);
+    stk__text_clear(&path);
+    return status;
 }
 
 static stk_status judge(stk__process_runs *p, size_t trial, const stk__outcome *o, double *values, int *out_exit_code,

@@ -295,6 +295,13 @@ def test_output_is_thrown_away_or_shown(program, directory):
     assert done.stdout.count("\nhello") + done.stdout.startswith("hello") == 3, done.stdout  # warm-up and two rounds
 
 
+def test_output_is_kept(program, directory):
+    bench(program, directory, "echo $STOKER_BENCH_ROUND", "echo b", "--rounds", "2", "--keep-output", "out/runs")
+    names = sorted(os.listdir(os.path.join(directory, "out/runs")))
+    assert names == ["A-0001.out", "A-0002.out", "B-0001.out", "B-0002.out"], names
+    assert read(directory, "out/runs/A-0002.out") == "1\n" and read(directory, "out/runs/B-0001.out") == "b\n"
+
+
 def test_input(program, directory):
     write(directory, "in.txt", "12345")
     bench(program, directory, "cat >>copy", "--input", "in.txt", "--rounds", "2", "--warmup", "0")

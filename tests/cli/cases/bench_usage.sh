@@ -30,6 +30,8 @@ try 'touch ran' --build make
 try 'touch ran' --candidate HEAD
 try 'touch ran' --same-output --show-output
 try 'touch ran' --metric speed --show-output
+try 'touch ran' --keep-output out --show-output
+try 'touch ran' --json --svg -
 try 'touch ran' --timeout soon
 try 'touch ran' --memory much
 try 'touch ran' --cpus -1
