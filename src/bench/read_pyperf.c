@@ -57,17 +57,16 @@ static stk_status read_values(stk__import *in, const json_t *list, size_t bench,
 }
 
 /* Memory of the command where pyperf ran one, else of the process; metric is SIZE_MAX when no run tells it. */
-static void read_memory(const json_t *run, size_t metric, double *values)
+static void read_memory(const json_t *root, const json_t *bench, const json_t *run, size_t metric, double *values)
 {
-    const json_t *known = json_object_get(run, "metadata");
     if (metric == SIZE_MAX)
         return;
-    if (!stk__import_value(json_object_get(known, "command_max_rss"), &values[metric]))
-        (void)stk__import_value(json_object_get(known, "mem_max_rss"), &values[metric]);
+    if (!stk__import_value(metadata(root, bench, run, "command_max_rss"), &values[metric]))
+        (void)stk__import_value(metadata(root, bench, run, "mem_max_rss"), &values[metric]);
 }
 
-static stk_status read_runs(stk__import *in, const json_t *bench, size_t index, size_t variant, size_t metric,
-                            counts *c)
+static stk_status read_runs(stk__import *in, const json_t *root, const json_t *bench, size_t index, size_t variant,
+                            size_t metric, counts *c)
 {
     const json_t *runs = json_object_get(bench, "runs");
     const size_t memory = stk__result_metric(in->out, "rss");
@@ -85,7 +84,7 @@ static stk_status read_runs(stk__import *in, const json_t *bench, size_t index, 
         for (size_t m = 0; m < in->out->metric_count; m++)
             values[m] = NAN;
         STK_TRY(read_values(in, list, index, i, &values[metric]));
-        read_memory(run, memory, values);
+        read_memory(root, bench, run, memory, values);
         c->values += json_array_size(list);
         c->processes++;
         STK_TRY(stk__import_run(in, variant, values, 0));
@@ -105,7 +104,7 @@ static stk_status read_bench(stk__import *in, const json_t *root, const json_t *
     /* Benchmarks in other units cannot be compared with the first: they are groups of their own. */
     STK_TRY(
         stk__import_variant(in, word, json_is_string(command) ? json_string_value(command) : word, metric, &variant));
-    return read_runs(in, bench, index, variant, metric, c);
+    return read_runs(in, root, bench, index, variant, metric, c);
 }
 
 static stk_status add_metrics(stk__import *in, const json_t *root, const json_t *list)
@@ -118,8 +117,9 @@ static stk_status add_metrics(stk__import *in, const json_t *root, const json_t 
             return stk__import_bad(in, runs, "a list", "benchmarks[%zu].runs", i);
         STK_TRY(add_unit(in, root, bench, i, &metric));
         for (size_t k = 0; k < json_array_size(runs) && !memory; k++) {
-            const json_t *known = json_object_get(json_array_get(runs, k), "metadata");
-            memory = json_object_get(known, "mem_max_rss") || json_object_get(known, "command_max_rss");
+            /* Where all runs took the same, pyperf says it once. */
+            const json_t *run = json_array_get(runs, k);
+            memory = metadata(root, bench, run, "mem_max_rss") || metadata(root, bench, run, "command_max_rss");
         }
     }
     return memory ? stk__import_counter(in, "rss", "bytes", false, &metric) : STK_OK;

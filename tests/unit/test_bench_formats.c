@@ -325,6 +325,19 @@ static void pyperf_values_of_a_process_become_one(void **state)
     stk__result_clear(&r);
 }
 
+static void pyperf_memory_that_all_runs_share_is_read(void **state)
+{
+    (void)state;
+    stk__result r =
+        read_text("{\"version\":\"1.0\",\"metadata\":{\"mem_max_rss\":4096},\"benchmarks\":[{\"metadata\":{\"name\":"
+                  "\"x\"},\"runs\":[{\"values\":[1.0]},{\"values\":[2.0]}]}]}");
+    const size_t memory = stk__result_metric(&r, "rss");
+    assert_true(memory < r.metric_count);
+    assert_int_equal(r.variants[0].runs, 2);
+    assert_true(r.variants[0].values[memory][0] == 4096 && r.variants[0].values[memory][1] == 4096);
+    stk__result_clear(&r);
+}
+
 static void pyperf_text_reads_back_without_zeros(void **state)
 {
     stk__result r = make_result(4);
@@ -797,6 +810,7 @@ int main(void)
         cmocka_unit_test(hyperfine_text_reads_back),
         cmocka_unit_test(rate_is_written_as_wall_time_or_refused),
         cmocka_unit_test(pyperf_values_of_a_process_become_one),
+        cmocka_unit_test(pyperf_memory_that_all_runs_share_is_read),
         cmocka_unit_test(pyperf_text_reads_back_without_zeros),
         cmocka_unit_test(google_file_is_read),
         cmocka_unit_test(google_text_reads_back),
