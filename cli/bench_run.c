@@ -93,10 +93,8 @@ uint64_t bench_seed(const bench_design_options *design)
 
 static void show_progress(void *context, const stk__progress *p)
 {
-    char letters[8];
     stk__text t = STK__TEXT_INIT;
     (void)context;
-    stk__variant_letters(p->done, letters);
     if (p->warming)
         stk__text_printf(&t, "bench: warm-up, run %zu of %zu", p->done + 1, p->runs);
     else
