@@ -110,9 +110,8 @@ static entry *find_entry(stk_pipeline *p, stk__cache *c, int64_t index, bool mak
 
 static uint64_t cache_fingerprint(const stk_pipeline *p)
 {
-    const stk_op *source = p->plan.source->op;
     uint64_t h = stk__mix(p->plan.prefix_fingerprint, p->plan.config.seed);
-    h = stk__mix(h, source->fingerprint ? source->fingerprint(&p->plan.source->call) : 0);
+    h = stk__mix(h, stk__data_fingerprint(p, p->plan.cache_at));
     for (int i = 0; i < p->plan.cache_var_count; i++) {
         const stk__var *var = &p->plan.vars[p->plan.cache_vars[i]];
         h = stk__mix(h, XXH3_64bits(var->name, strlen(var->name)));

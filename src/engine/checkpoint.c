@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/checkpoint.h"
 
 #include "base/banned.h"
@@ -145,10 +146,16 @@ stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, 
     return STK_OK;
 }
 
-static uint64_t data_fingerprint(const stk_pipeline *p)
+uint64_t stk__data_fingerprint(const stk_pipeline *p, int steps)
 {
-    const stk_op *op = p->plan.source->op;
-    return op->fingerprint ? op->fingerprint(&p->plan.source->call) : 0;
+    const stk_op *source = p->plan.source->op;
+    uint64_t h = source->fingerprint ? source->fingerprint(&p->plan.source->call) : 0;
+    for (int i = 0; i < steps; i++) {
+        const stk__step *step = p->plan.segment[i];
+        if (step != p->plan.source && !step->unused && step->op->fingerprint)
+            h = stk__mix(h, step->op->fingerprint(&step->call));
+    }
+    return h;
 }
 
 static void shard_of(const stk_pipeline *p, int64_t *world, int64_t *rank)
@@ -166,7 +173,7 @@ stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error 
 {
     stk_error_clear(err);
     const stk__place *at = &p->consumed;
-    stk__checkpoint c = {.pipeline = p->plan.fingerprint, .data = data_fingerprint(p), .batches = at->batches,
+    stk__checkpoint c = {.pipeline = p->plan.fingerprint, .data = stk__data_fingerprint(p, p->plan.segment_count), .batches = at->batches,
                          .samples = at->samples, .ticket = at->ticket, .position = at->batches - p->index_base,
                          .skipped = at->skipped, .quarantined = at->quarantined, .dropped = at->dropped,
                          .lost_bytes = at->lost_bytes, .batch_size = p->plan.batching.size,
@@ -256,7 +263,7 @@ static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *er
     if (c->pipeline != p->plan.fingerprint)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint is of another pipeline: ops, options or seed differ%s",
                              c->batch_size != p->plan.batching.size ? " (its batch size does)" : "");
-    if (c->data != data_fingerprint(p))
+    if (c->data != stk__data_fingerprint(p, p->plan.segment_count))
         return stk_error_set(err, STK_MISMATCH, "the checkpoint is of other data: files, sizes or contents differ");
     p->place = (stk__place){.batches = c->batches, .samples = c->samples, .ticket = c->ticket, .skipped = c->skipped,
                             .quarantined = c->quarantined, .dropped = c->dropped, .lost_bytes = c->lost_bytes};

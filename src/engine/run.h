@@ -312,6 +312,8 @@ void stk__exec_stop(stk_pipeline *p);
 
 /* cache.c */
 stk_status stk__cache_open(stk_pipeline *p, stk_error *err);
+/* A number that changes when files that the first `steps` ops of the segment read do. */
+uint64_t stk__data_fingerprint(const stk_pipeline *p, int steps);
 /* The stored sample, or STK_END when it is not there. *out_dropped_at: the step that dropped it, or STK__ROW_KEPT. */
 stk_status stk__cache_get(stk_pipeline *p, stk__worker *worker, int64_t index, stk_value *values, int32_t *out_dropped_at,
                           stk_error *err);

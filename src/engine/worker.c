@@ -179,6 +179,28 @@ static int pair_up(const stk__worker *w, const stk__worker_call *wc, int i, int 
     return next + 1;
 }
 
+/* Ops that gain by seeing many samples get those of the tile at once, before one by one. False: that ended the run. */
+static bool gather_tile(stk__worker *w, int step, int n, stk_error *error)
+{
+    const stk_op *op = w->pipeline->plan.segment[step]->op;
+    if (!op->gather)
+        return true;
+    stk_sample *todo[STK__TILE_MAX];
+    size_t count = 0;
+    for (int i = 0; i < n; i++)
+        if (runs(w, i, step))
+            todo[count++] = &w->tile[i].sample;
+    error->status = STK_OK;
+    if (count == 0 || op->gather(&w->calls[step].call, todo, count, error) == STK_OK)
+        return true;
+    if (!error->op[0])
+        snprintf(error->op, sizeof error->op, "%s", op->name);
+    run_failed(w->part, todo[0]->row, error);
+    for (int i = 0; i < n; i++)
+        w->tile[i].alive = false; /* nothing was made: later steps must not look */
+    return false;
+}
+
 /* One step over the tile. */
 static void run_step(stk__worker *w, int step, int n, stk_error *error)
 {
@@ -186,6 +208,8 @@ static void run_step(stk__worker *w, int step, int n, stk_error *error)
     const stk__worker_call *wc = &w->calls[step];
     const bool pairs = wc->group && p->plan.segment[step]->op->fuse->pair;
     int done = 0, next_pair = 0;
+    if (!gather_tile(w, step, n, error))
+        return;
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
         if (!runs(w, i, step))
@@ -234,26 +258,10 @@ static void load_items(stk__worker *w, int n, stk_error *error)
 /* The source reads for the samples that the cache does not have. */
 static void run_source(stk__worker *w, int n, stk_error *error)
 {
-    stk_pipeline *p = w->pipeline;
-    const stk_op *op = p->plan.source->op;
-    if (p->plan.stream) {
+    if (w->pipeline->plan.stream)
         load_items(w, n, error);
-        return;
-    }
-    stk_sample *todo[STK__TILE_MAX];
-    size_t count = 0;
-    for (int i = 0; i < n; i++)
-        if (w->tile[i].alive && !w->tile[i].cached)
-            todo[count++] = &w->tile[i].sample;
-    error->status = STK_OK;
-    if (op->gather && count > 0 && op->gather(&w->calls[0].call, todo, count, error) != STK_OK) {
-        w->part->error_row = w->tile[0].sample.row;
-        w->part->error = *error;
-        for (int i = 0; i < n; i++)
-            w->tile[i].alive = false; /* nothing was read: later steps must not look */
-        return;
-    }
-    run_step(w, 0, n, error);
+    else
+        run_step(w, 0, n, error);
 }
 
 static void load_cached(stk__worker *w, int n, stk_error *error)
