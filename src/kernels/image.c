@@ -405,7 +405,7 @@ void stk__copy_view(const stk__pixels *out, const stk__pixels *in, int32_t x, in
     }
     const stk__simd level = stk__simd_level();
 #if defined(__x86_64__)
-    if (level == STK__SIMD_AVX512 && v.pixel <= 4) {
+    if (level >= STK__SIMD_AVX512 && v.pixel <= 4) {
         copy_rows_avx512(&v);
         return;
     }

@@ -427,6 +427,7 @@ void stk__resize_choose(stk__resize_plan *p)
     fill_rows(p);
 #if defined(__x86_64__)
     switch (stk__simd_level()) {
+    case STK__SIMD_VNNI:
     case STK__SIMD_AVX512:
         choose_avx512(p);
         break;

@@ -15,7 +15,7 @@ stk__simd stk__simd_highest(void)
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512vbmi"))
         return STK__SIMD_AVX2;
-    return STK__SIMD_AVX512;
+    return __builtin_cpu_supports("avx512vnni") ? STK__SIMD_VNNI : STK__SIMD_AVX512;
 #else
     return STK__SIMD_C;
 #endif
@@ -42,6 +42,6 @@ void stk__simd_limit(stk__simd limit)
 
 const char *stk__simd_name(stk__simd of)
 {
-    static const char *const names[STK__SIMD_COUNT] = {"c", "sse4", "avx2", "avx512"};
+    static const char *const names[STK__SIMD_COUNT] = {"c", "sse4", "avx2", "avx512", "vnni"};
     return of < STK__SIMD_COUNT ? names[of] : "?";
 }

@@ -350,6 +350,7 @@ static void store_run(const stk__store *s, void *out, size_t at, const uint8_t *
     }
     switch (stk__simd_level()) {
 #if defined(__x86_64__)
+    case STK__SIMD_VNNI:
     case STK__SIMD_AVX512:
         if (planar && s->dtype == STK_UINT8 && s->plain)
             split_avx512(to, plane, in, pixels, s->channels);
@@ -509,7 +510,7 @@ static inline void change_layout_sized(void *out, const void *in, int64_t pixels
 void stk__to_planar(void *out, const void *in, int64_t pixels, int32_t channels, size_t element_bytes)
 {
 #if defined(__x86_64__)
-    if (element_bytes == 1 && channels <= STK__CHANNELS_MAX && stk__simd_level() == STK__SIMD_AVX512) {
+    if (element_bytes == 1 && channels <= STK__CHANNELS_MAX && stk__simd_level() >= STK__SIMD_AVX512) {
         split_avx512(out, (size_t)pixels, in, (size_t)pixels, channels);
         return;
     }
