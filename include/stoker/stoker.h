@@ -3,6 +3,7 @@
 #define STOKER_STOKER_H
 
 #include <stoker/error.h>
+#include <stoker/g2p.h>
 #include <stoker/op.h>
 #include <stoker/pipeline.h>
 #include <stoker/trace.h>

@@ -1,0 +1,103 @@
+/* Opening and closing of a model with its lexicons. */
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "g2p/g2p_impl.h"
+
+#include "base/banned.h"
+
+/* A model takes no more than this, so that a mistaken name does not fill the memory. */
+#define MODEL_MAX ((size_t)256 << 20)
+
+/* Fields that an older caller's struct does not have keep their defaults. */
+static stk_status read_config(const stk_g2p_config *in, stk_g2p_config *out, stk_error *err)
+{
+    *out = (stk_g2p_config){.struct_size = sizeof *out};
+    if (in && in->struct_size < sizeof in->struct_size)
+        return stk_error_set(err, STK_INVALID, "struct_size of the g2p config is %zu, wanted %zu", in->struct_size,
+                             sizeof *out);
+    if (in)
+        memcpy(out, in, STK_MIN(in->struct_size, sizeof *out));
+    if (out->precision != STK_G2P_INT8 && out->precision != STK_G2P_FP32)
+        return stk_error_set(err, STK_INVALID, "precision is %d, wanted STK_G2P_INT8 or STK_G2P_FP32",
+                             (int)out->precision);
+    if (out->lexicon_count && !out->lexicons)
+        return stk_error_set(err, STK_INVALID, "lexicons is NULL, lexicon_count is %zu", out->lexicon_count);
+    return STK_OK;
+}
+
+static stk_status make_model(const stk_g2p_config *config, const void *data, size_t size, stk_g2p *g, stk_error *err)
+{
+    const char *name = config->model ? config->model : "the library's own model";
+    const stk__precision precision = config->precision == STK_G2P_FP32 ? STK__PRECISION_FP32 : STK__PRECISION_INT8;
+    g->fingerprint = stk__mix(XXH3_64bits(data, size), (uint64_t)config->precision);
+    return stk__g2p_model_new(data, size, name, precision, &g->model, err);
+}
+
+static stk_status open_model(const stk_g2p_config *config, stk_g2p *g, stk_error *err)
+{
+    size_t size;
+    if (!config->model) {
+        const void *data;
+        stk__g2p_model_builtin(&data, &size);
+        return make_model(config, data, size, g, err);
+    }
+    char *data;
+    STK_TRY(stk__read_file(config->model, MODEL_MAX, &data, &size, err));
+    const stk_status status = make_model(config, data, size, g, err);
+    stk__free(data);
+    return status;
+}
+
+stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *err)
+{
+    stk_g2p_config c;
+    STK_TRY(read_config(config, &c, err));
+    stk_g2p *g = stk__calloc(1, sizeof *g);
+    if (!g)
+        return stk__nomem(sizeof *g, err);
+    atomic_init(&g->spare, NULL);
+    stk_status status = STK_OK;
+    if (c.lexicon_count)
+        status = stk__lexicon_read(c.lexicons, c.lexicon_count, &g->lexicon, err);
+    if (status == STK_OK)
+        status = open_model(&c, g, err);
+    if (status != STK_OK) {
+        stk_g2p_close(g);
+        return status;
+    }
+    if (g->lexicon)
+        g->fingerprint = stk__mix(g->fingerprint, stk__lexicon_fingerprint(g->lexicon));
+    *out = g;
+    return STK_OK;
+}
+
+void stk_g2p_close(stk_g2p *g)
+{
+    if (!g)
+        return;
+    stk_g2p_results spare = {.impl = atomic_load(&g->spare)};
+    stk_g2p_results_clear(&spare);
+    stk__g2p_model_free(g->model);
+    stk__lexicon_free(g->lexicon);
+    stk__free(g);
+}
+
+size_t stk_g2p_bytes(const stk_g2p *g)
+{
+    return sizeof *g + stk__g2p_model_bytes(g->model) + (g->lexicon ? stk__lexicon_bytes(g->lexicon) : 0);
+}
+
+uint64_t stk_g2p_fingerprint(const stk_g2p *g)
+{
+    return g->fingerprint;
+}
+
+size_t stk_g2p_variant(const stk_g2p *g, const char *word, size_t size, size_t n, const uint8_t **out_ids)
+{
+    return g->lexicon ? stk__lexicon_variant(g->lexicon, word, size, n, out_ids) : 0;
+}
