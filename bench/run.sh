@@ -27,7 +27,7 @@ fi
 status=0
 python3 bench/run.py "$@" || status=$?
 
-# Images, HDF5, traces and the ladder have tables of their own; they run when no benchmark was named.
+# Images, HDF5, traces, g2p and the ladder have tables of their own; they run when no benchmark was named.
 quick=
 for argument in "$@"; do
     case $argument in
@@ -39,6 +39,7 @@ done
 bench/images.sh "$@" || status=$?
 bench/hdf5.sh "$@" || status=$?
 bench/traces.sh "$@" || status=$?
+bench/g2p.sh "$@" || status=$?
 if [ "$quick" ]; then
     PICTURES=build/bench-data/images-quick build/cli/stoker bench --ladder bench/steps.toml --rounds 3 || status=$?
 else
