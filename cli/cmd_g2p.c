@@ -23,7 +23,7 @@ static const int64_t draw_every_ns = 100 * 1000 * 1000;
 typedef struct g2p_options {
     const char *model, *precision, *format, *output;
     cli_list lexicons;
-    bool literal, variants, ids, symbols, quiet;
+    bool literal, no_common, variants, ids, symbols, quiet;
 } g2p_options;
 
 /* One run of the command. */
@@ -336,6 +336,7 @@ static void say_summary(const session *s)
     stk__text_puts(&t, " words/s");
     if (s->options->lexicons.count && c->words)
         stk__text_printf(&t, "; %.1f %% from the lexicon", 100.0 * (double)c->lexicon / (double)c->words);
+    put_part(&t, "; ", c->common, " common");
     put_part(&t, "; ", c->predicted, " predicted");
     put_part(&t, "; ", c->spelled, " spelled");
     put_part(&t, "; ", c->oov, " in no lexicon");
@@ -360,7 +361,8 @@ static int session_open(session *s, const g2p_options *o)
     stk_g2p_config config = {.struct_size = sizeof config,
                              .model = o->model,
                              .lexicons = o->lexicons.items,
-                             .lexicon_count = o->lexicons.count};
+                             .lexicon_count = o->lexicons.count,
+                             .no_common = o->no_common};
     stk_error err;
     stk_error_clear(&err);
     if (!read_format(o, &format) || !read_precision(o, &config.precision))
@@ -442,6 +444,8 @@ static const cli_option g2p_options_table[] = {
                 "that of an earlier one"),
     CLI_ROW(g2p_options, literal, bool, CLI_FLAG, .name = "literal", .group = "Pronunciation",
             .help = "each line, and each WORD, is one word as it is: nothing is split or expanded (\"ltd\" is no limited)"),
+    CLI_ROW(g2p_options, no_common, bool, CLI_FLAG, .name = "no-common", .group = "Pronunciation",
+            .help = "without the library's short list of common words (one, said, have) that its model reads wrong"),
     CLI_ROW(
         g2p_options, format, const char *, CLI_TEXT, .name = "format", .letter = 'f', .value = "WHAT",
         .complete = CLI_WORDS, .words = "words lines json", .group = "Output",
@@ -481,7 +485,7 @@ const cli_command cli_command_g2p = {
         "there is something to say, a tab and: oov (lexicons were given, and none has it), cut (the model stopped at "
         "its limit), unknown (has letters that the model does not know, which were left out), spelled (letter by "
         "letter); no word is left out. A mark stands for itself. In the format lines, | stands between words that have "
-        "no mark between them. In json, `from` tells where phonemes come from: lexicon, model, letters, mark or none.\n"
+        "no mark between them. In json, `from` tells where phonemes come from: lexicon, common, model, letters, mark or none.\n"
         "Lines are worked on in blocks, in memory that does not grow; a line of more than 1 MiB is taken in parts that "
         "end at white space where there is some. Homographs (read, lead) are not told apart: a word has "
         "the first pronunciation of its lexicon.",

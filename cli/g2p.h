@@ -9,7 +9,7 @@
 typedef enum g2p_format { G2P_WORDS, G2P_LINES, G2P_JSON } g2p_format;
 
 typedef struct g2p_counts {
-    int64_t words, lexicon, predicted, spelled, oov, flagged;
+    int64_t words, lexicon, common, predicted, spelled, oov, flagged;
 } g2p_counts;
 
 /* A symbol as it is written, with a blank behind. */

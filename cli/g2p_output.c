@@ -227,6 +227,8 @@ static const char *from_where(const stk_g2p_token *token)
         return "lexicon";
     if (token->flags & STK_G2P_SPELLED)
         return "letters";
+    if (token->flags & STK_G2P_COMMON)
+        return "common";
     return token->flags & STK_G2P_PREDICTED ? "model" : "none";
 }
 
@@ -272,6 +274,7 @@ static void count_token(g2p_counts *c, uint32_t flags)
         return;
     c->words++;
     c->lexicon += (flags & STK_G2P_FROM_LEXICON) != 0;
+    c->common += (flags & STK_G2P_COMMON) != 0;
     c->predicted += (flags & STK_G2P_PREDICTED) != 0;
     c->spelled += (flags & STK_G2P_SPELLED) != 0;
     c->oov += (flags & STK_G2P_OOV) != 0;

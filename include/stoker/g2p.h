@@ -31,6 +31,7 @@ typedef struct stk_g2p_config {
     stk_g2p_precision precision;
     const char *const *lexicons; /* files as CMUdict; a word of a later one hides that of an earlier one */
     size_t lexicon_count;
+    int no_common; /* 1: without the library's list of common words that no model reads well; another model has none */
 } stk_g2p_config;
 
 /* `config` may be NULL: the library's own model, int8, no lexicon. Since 0.7. */
@@ -58,7 +59,8 @@ enum {
     STK_G2P_SPELLED = 16,    /* letter by letter: "BBC" */
     STK_G2P_CUT = 32,        /* the model's limit of phonemes, or of 65,536 letters, was reached: the end is missing */
     STK_G2P_EXPANDED = 64,   /* not written like this: part of a number, an amount, an abbreviation */
-    STK_G2P_GUESSED = 128    /* has letters that the model does not know, which were left out: "Москва" */
+    STK_G2P_GUESSED = 128,   /* has letters that the model does not know, which were left out: "Москва" */
+    STK_G2P_COMMON = 256     /* from the library's list of common words */
 };
 
 /* A word as it is spoken, or a mark. */

@@ -31,7 +31,7 @@ def words_of(path):
 
 
 def pronounce(command, words):
-    out = subprocess.run([*command, "--literal", "--quiet"], input="".join(w + "\n" for w in words), text=True, check=True,
+    out = subprocess.run([*command, "--literal", "--no-common", "--quiet"], input="".join(w + "\n" for w in words), text=True, check=True,
                          stdout=subprocess.PIPE).stdout.splitlines()
     found = [line.split("\t") for line in out]
     assert [f[0] for f in found] == words, "other words came back than were given"

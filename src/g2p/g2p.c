@@ -13,6 +13,10 @@
 /* A model takes no more than this, so that a mistaken name does not fill the memory. */
 #define MODEL_MAX ((size_t)256 << 20)
 
+/* models/g2p/common.dict, made into C by scripts/embed.py. */
+extern const unsigned char stk__g2p_common[];
+extern const size_t stk__g2p_common_size;
+
 /* Fields that an older caller's struct does not have keep their defaults. */
 static stk_status read_config(const stk_g2p_config *in, stk_g2p_config *out, stk_error *err)
 {
@@ -64,12 +68,15 @@ stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *
     stk_status status = STK_OK;
     if (c.lexicon_count)
         status = stk__lexicon_read(c.lexicons, c.lexicon_count, &g->lexicon, err);
+    if (status == STK_OK && !c.model && !c.no_common)
+        status = stk__lexicon_parse((const char *)stk__g2p_common, stk__g2p_common_size, "common.dict", &g->common, err);
     if (status == STK_OK)
         status = open_model(&c, g, err);
     if (status != STK_OK) {
         stk_g2p_close(g);
         return status;
     }
+    g->fingerprint = stk__mix(g->fingerprint, g->common ? stk__lexicon_fingerprint(g->common) : 0);
     if (g->lexicon)
         g->fingerprint = stk__mix(g->fingerprint, stk__lexicon_fingerprint(g->lexicon));
     *out = g;
@@ -84,12 +91,14 @@ void stk_g2p_close(stk_g2p *g)
     stk_g2p_results_clear(&spare);
     stk__g2p_model_free(g->model);
     stk__lexicon_free(g->lexicon);
+    stk__lexicon_free(g->common);
     stk__free(g);
 }
 
 size_t stk_g2p_bytes(const stk_g2p *g)
 {
-    return sizeof *g + stk__g2p_model_bytes(g->model) + (g->lexicon ? stk__lexicon_bytes(g->lexicon) : 0);
+    return sizeof *g + stk__g2p_model_bytes(g->model) + (g->lexicon ? stk__lexicon_bytes(g->lexicon) : 0) +
+           (g->common ? stk__lexicon_bytes(g->common) : 0);
 }
 
 uint64_t stk_g2p_fingerprint(const stk_g2p *g)

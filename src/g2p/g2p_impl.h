@@ -14,6 +14,7 @@ struct stk_g2p {
     /* set by open, then const */
     stk__g2p_model *model;
     stk__lexicon *lexicon; /* NULL: none was given */
+    stk__lexicon *common;  /* words that the library's own model reads wrong; NULL: not wanted */
     uint64_t fingerprint;
     /* Memory of stk_g2p_predict between its calls, taken out by one thread at a time. NULL: in use, or not made yet. */
     _Atomic(void *) spare;

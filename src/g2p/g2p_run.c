@@ -135,17 +135,22 @@ static void drop_signs(stk__tokens *tokens, stk__token *token)
     token->text_size = n;
 }
 
-static stk_status add_miss(memory *m, size_t at, bool has_lexicon, stk_error *err)
+/* A word that no lexicon has: from the list of common words, spelled, or left to the model. */
+static stk_status add_miss(const stk_g2p *g, memory *m, size_t at, stk_error *err)
 {
     stk__token *token = &m->tokens.items[at];
     const char *word = m->tokens.text + token->text_at;
     stk_g2p_token *out = &m->out[at];
-    out->flags |= has_lexicon ? STK_G2P_OOV : 0;
+    out->flags |= g->lexicon ? STK_G2P_OOV : 0;
     if (token->flags & STK__TOKEN_UNKNOWN)
         drop_signs(&m->tokens, token);
     out->text_size = token->text_size;
     if (!token->text_size) {
         out->flags |= STK_G2P_GUESSED;
+        return STK_OK;
+    }
+    if (g->common && (out->id_count = stk__lexicon_find(g->common, word, token->text_size, &out->ids))) {
+        out->flags |= STK_G2P_COMMON;
         return STK_OK;
     }
     if ((token->flags & STK__TOKEN_CAPITALS) && !stk__g2p_reads(word, token->text_size, (token->flags & SHOUTED) != 0))
@@ -289,7 +294,7 @@ static stk_status resolve_block(const stk_g2p *g, memory *m, size_t first, size_
         if (is_fixed(token, out))
             continue;
         if (!is_asked(g, m, i)) {
-            STK_TRY(add_miss(m, i, g->lexicon != NULL, err));
+            STK_TRY(add_miss(g, m, i, err));
             continue;
         }
         asked[query_count] = i;
@@ -300,7 +305,7 @@ static stk_status resolve_block(const stk_g2p *g, memory *m, size_t first, size_
     for (size_t k = 0; k < query_count; k++) {
         stk_g2p_token *out = &m->out[asked[k]];
         if (!queries[k].count) {
-            STK_TRY(add_miss(m, asked[k], true, err));
+            STK_TRY(add_miss(g, m, asked[k], err));
             continue;
         }
         out->ids = queries[k].ids;

@@ -22,7 +22,7 @@ typedef struct {
     const char *field, *out, *model, *oov;
     int64_t to, precision, unknown;
     stk_strings lexicon;
-    bool punctuation, spaces;
+    bool punctuation, spaces, common;
     int in_id, out_id, oov_id; /* oov_id -1: not asked for */
     /* set by open, then const */
     stk_g2p *g;
@@ -80,7 +80,8 @@ static stk_status g2p_open(const stk_call *call, stk_error *err)
                                    .model = s->model,
                                    .precision = s->precision ? STK_G2P_FP32 : STK_G2P_INT8,
                                    .lexicons = s->lexicon.items,
-                                   .lexicon_count = s->lexicon.count};
+                                   .lexicon_count = s->lexicon.count,
+                                   .no_common = !s->common};
     const stk_status status = stk_g2p_open(&config, &s->g, err);
     /* A line of the lexicon is none of the pipeline's text. */
     if (status != STK_OK && err && err->line > 0) {
@@ -303,6 +304,7 @@ static const stk_option g2p_options[] = {
      .offset = STK_FIELD_OFFSET(g2p_state, oov, const char *),
      .help = "field for the number of words that no lexicon has"},
     STK_STRING(g2p_state, model, NULL, "an .npz file: g2p_en's or one of our own; else the model in the library"),
+    STK_BOOL_OPTION(g2p_state, common, true, "the library's short list of common words that its model reads wrong"),
     STK_ENUM(g2p_state, precision, 0, precision_names, "arithmetic of the model"),
     STK_BOOL_OPTION(g2p_state, punctuation, true, "keep punctuation marks"),
     STK_BOOL_OPTION(g2p_state, spaces, true, "put a space between words that have no mark between them"),

@@ -248,7 +248,7 @@ def test_any_bytes_give_an_answer(stoker):
         assert len(lines) == data.count(b"\n") + (not data.endswith(b"\n"))
         for line in lines:
             for token in json.loads(line)["tokens"]:
-                assert token["from"] in ("lexicon", "model", "letters", "mark", "none")
+                assert token["from"] in ("lexicon", "common", "model", "letters", "mark", "none")
 
 
 def test_cmudict_comes_back_as_it_is(stoker):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Models of g2p against NumPy: g2p_en's original on the 12,000 words of g014b2b, and our own kind: test_g2p_model.py BUILD_DIR"""
 import os
+import re
 import subprocess
 import sys
 
@@ -239,6 +240,18 @@ def test_one_word_gives_what_many_give(program, directory):
     together = ask(program, words, "--model", path, "--precision", "int8")
     for i in range(0, len(words), 30):
         assert ask(program, words[i:i + 1], "--model", path, "--precision", "int8") == together[i:i + 1]
+
+
+def test_shipped_model_errs_in_less_than_30_percent_of_the_test_words(program, _):
+    if not os.path.exists(os.path.join(DATA, "g014b2b.words")):
+        print("no words in %s: error rates are not measured" % DATA)
+        return
+    script = os.path.join(os.path.dirname(OWN), "evaluate.py")
+    out = subprocess.run([sys.executable, "-B", script, DATA, program], capture_output=True, text=True, timeout=150, check=True).stdout
+    print(out)
+    rates = [float(rate) for rate in re.findall(r"WER +([0-9.]+) %", out)]
+    assert len(rates) == 4 and 20 < rates[0] < 30 and rates[1] < 26, rates
+    assert rates[2] < 60, rates
 
 
 if __name__ == "__main__":
