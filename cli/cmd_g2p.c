@@ -467,7 +467,7 @@ static const cli_option g2p_options_table[] = {
 static const cli_example g2p_examples[] = {
     {"two words", "stoker g2p aardvark activationist"},
     {"running text", "stoker g2p 'Dr. Smith paid $5.'"},
-    {"a corpus, with a lexicon and own words before it",
+    {"a corpus, with a lexicon and own words over it",
      "stoker g2p --lexicon cmudict.dict --lexicon own.dict --format lines <corpus.txt >phonemes.txt"},
     {"the words that the lexicon does not have", "stoker g2p --lexicon cmudict.dict <corpus.txt | grep -w oov"},
     {NULL, NULL},
@@ -483,7 +483,7 @@ const cli_command cli_command_g2p = {
         "expanded, accents are folded, marks are kept.\n"
         "The format words has a line for each word: the word, a tab (blanks on a terminal), its phonemes and, where "
         "there is something to say, a tab and: oov (lexicons were given, and none has it), cut (the model stopped at "
-        "its limit), unknown (has letters that the model does not know, which were left out), spelled (letter by "
+        "its limit), unknown (has letters that the model does not know; <unk> when nothing is left to say), spelled (letter by "
         "letter); no word is left out. A mark stands for itself. In the format lines, | stands between words that have "
         "no mark between them. In json, `from` tells where phonemes come from: lexicon, common, model, letters, mark or none.\n"
         "Lines are worked on in blocks, in memory that does not grow; a line of more than 1 MiB is taken in parts that "

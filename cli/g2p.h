@@ -14,7 +14,7 @@ typedef struct g2p_counts {
 
 /* A symbol as it is written, with a blank behind. */
 typedef struct g2p_name {
-    char text[8];
+    char text[16];
     size_t size;
 } g2p_name;
 

@@ -164,8 +164,6 @@ static void put_in_line(g2p_output *o, const stk_g2p_token *token)
 {
     const bool word = !(token->flags & STK_G2P_PUNCTUATION);
     static const uint8_t space = STK_G2P_SPACE;
-    if (!token->id_count)
-        return;
     if (o->after_token)
         put_bytes(o, " ", 1);
     if (word && o->after_word) {

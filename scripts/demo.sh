@@ -109,6 +109,14 @@ show "$stoker" compare-lazy "$job" --limit 20000 --rounds 1 --step-time "$step" 
 title "8. Is it faster with two threads, or was that luck?"
 show "$stoker" bench --rounds 6 --same-output "$job --threads 1" "$job --threads 2"
 
+title "9. Text for speech: words into phonemes, on the fly"
+cat >"$data/speech.txt" <<END
+Dr. Smith paid \$3.50 for 2 cafés.
+The aardvark, the activationist and NASA agree.
+END
+show "$stoker" g2p --quiet --format lines <"$data/speech.txt"
+show "$stoker" run --quiet -e "text(\"$data/speech.txt\") | g2p(text) | batch(2, pad=true) | print"
+
 title "What you saw"
 cat <<END
   - The same work, in the same program: what differs is who waits for whom.
@@ -116,6 +124,7 @@ cat <<END
   - Output that depends on data and seed alone: not on threads, not on an interrupt.
   - Whether to store augmented samples, answered by a measurement.
   - A comparison in turns, with an interval and a verdict that says when it cannot tell.
+  - Words as phonemes, from a model inside the library: as text, or as padded batches of numbers.
 To look at it, open https://ui.perfetto.dev in a browser and drop this file on it
 (nothing is uploaded):
   $data/demo.pftrace

@@ -34,19 +34,20 @@ typedef struct stk_g2p_config {
     int no_common; /* 1: without the library's list of common words that no model reads well; another model has none */
 } stk_g2p_config;
 
-/* `config` may be NULL: the library's own model, int8, no lexicon. Since 0.7. */
+/* `config` may be NULL: the library's own model, int8, no lexicon. Since 0.1. */
 STK_API stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *err);
 STK_API void stk_g2p_close(stk_g2p *g);
-/* Memory that it holds: the model and the lexicons. Since 0.7. */
+/* Memory that it holds: the model and the lexicons. Since 0.1. */
 STK_API size_t stk_g2p_bytes(const stk_g2p *g);
-/* A number that changes when model, precision or a lexicon does, wherever the files lie. Since 0.7. */
+/* A number that changes when model, precision or a lexicon does, wherever the files lie. Since 0.1. */
 STK_API uint64_t stk_g2p_fingerprint(const stk_g2p *g);
 
 /*
- * Phonemes are numbered the same way whatever the model: 0 is padding, 1 to 3 are unused here, 4 to 73 are those of
- * g2p_en in its order (AA0 AA1 AA2 AE0 ... ZH), then come the space between words and the punctuation marks.
+ * Phonemes are numbered the same way whatever the model: 0 is padding, 1 stands for a word of which nothing
+ * can be said, 2 and 3 are unused here, 4 to 73 are those of g2p_en in its order (AA0 AA1 AA2 AE0 ... ZH), then come the
+ * space between words and the punctuation marks.
  */
-enum { STK_G2P_PAD = 0, STK_G2P_FIRST = 4, STK_G2P_SPACE = 74 };
+enum { STK_G2P_PAD = 0, STK_G2P_UNKNOWN = 1, STK_G2P_FIRST = 4, STK_G2P_SPACE = 74 };
 /* How many numbers there are, and what one stands for ("AA0", " ", ","); NULL past the last. */
 STK_API size_t stk_g2p_symbol_count(void);
 STK_API const char *stk_g2p_symbol(size_t id);
@@ -87,14 +88,14 @@ STK_API void stk_g2p_results_clear(stk_g2p_results *results);
 
 /*
  * Pronounces one word: writes "AA1 R D V AA2 R K" and a NUL. INVALID when `size` is too small, or when the word has no
- * letter. Since 0.7.
+ * letter. Since 0.1.
  */
 STK_API stk_status stk_g2p_predict(const stk_g2p *g, const char *word, char *out, size_t size, stk_error *err);
 
 /*
  * Pronounces many words at once, which is faster by the word; one token each, in their order. Words are taken as they
- * are: case is ignored and accents are folded, but nothing is split, expanded or spelled ("42" gives no phonemes and is
- * flagged GUESSED, unless a lexicon has it). Since 0.7.
+ * are: case is ignored and accents are folded, but nothing is split, expanded or spelled ("42" is STK_G2P_UNKNOWN alone
+ * and flagged GUESSED, unless a lexicon has it). Since 0.1.
  */
 STK_API stk_status stk_g2p_predict_many(const stk_g2p *g, const stk_bytes *words, size_t count,
                                         stk_g2p_results *results, stk_error *err);
@@ -104,20 +105,20 @@ STK_API stk_status stk_g2p_predict_many(const stk_g2p *g, const stk_bytes *words
  * Words in capitals that no lexicon has are spelled when they cannot be read: without a vowel or without a consonant
  * ("BBC", "AI"), or of two or three letters unless these are a short word or stand like those of "cat" ("USA", but
  * "NOT"); in a text of four words or more that are all in capitals, the last rule does not hold. Bytes that are not
- * UTF-8 are unknown letters: whatever the bytes, there is an answer. Since 0.7.
+ * UTF-8 are unknown letters: whatever the bytes, there is an answer. Since 0.1.
  */
 STK_API stk_status stk_g2p_text(const stk_g2p *g, const char *text, size_t size, stk_g2p_results *results,
                                 stk_error *err);
 /*
  * The same for many texts at once: first_token, of count + 1 items, says where the tokens of each text start; it may be
- * NULL. Since 0.7.
+ * NULL. Since 0.1.
  */
 STK_API stk_status stk_g2p_texts(const stk_g2p *g, const stk_bytes *texts, size_t count, stk_g2p_results *results,
                                  size_t *first_token, stk_error *err);
 
 /*
  * The pronunciations that the lexicons have for a word, lower case: number `n`, from 0 on. Returns how many ids; 0 past
- * the last. Since 0.7.
+ * the last. Since 0.1.
  */
 STK_API size_t stk_g2p_variant(const stk_g2p *g, const char *word, size_t size, size_t n, const uint8_t **out_ids);
 

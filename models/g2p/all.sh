@@ -5,7 +5,7 @@ set -e
 here=$(dirname "$0")
 folder=$1 work=$2
 python=${PYTHON:-python3}
-teacher_seconds=${TEACHER_SECONDS:-340} student_seconds=${STUDENT_SECONDS:-900}
+teacher_seconds=${TEACHER_SECONDS:-320} student_seconds=${STUDENT_SECONDS:-700}
 mkdir -p "$work"
 [ -f "$work/data.npz" ] || "$python" "$here/data.py" "$folder" "$work/data.npz"
 n=0
@@ -17,6 +17,7 @@ done
 wait
 "$python" "$here/train.py" label "$work/data.npz" "$work/made-up.pt" "$work"/teacher?.pt --count "${COUNT:-5000000}"
 [ -z "$ONLY_TEACHERS" ] || exit 0
-"$python" "$here/train.py" student "$work/data.npz" "$work/student.pt" "$work/made-up.pt" --seconds "$student_seconds"
+"$python" "$here/train.py" student "$work/data.npz" "$work/student.pt" "$work/made-up.pt" --pairs 64 --batch 3072 \
+    --seconds "$student_seconds"
 "$python" "$here/train.py" test "$work/data.npz" "$work/student.pt"
-"$python" "$here/train.py" export "$work/data.npz" "$work/student.pt" "$work/en_us.npz"
+"$python" "$here/train.py" export "$work/data.npz" "$work/student.pt" "$work/en_us.npz" --classes 96

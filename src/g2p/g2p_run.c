@@ -330,6 +330,12 @@ static stk_status finish(const stk_g2p *g, memory *m, stk_g2p_results *results, 
     STK_TRY(predict_misses(g, m, err));
     for (size_t i = 0; i < m->spelling_count; i++)
         m->out[m->spellings[i].token].ids = m->spelled + m->spellings[i].at;
+    for (size_t i = 0; i < m->tokens.count; i++) {
+        if (m->out[i].id_count)
+            continue;
+        m->out[i].ids = id_alone(STK_G2P_UNKNOWN); /* no word is left out */
+        m->out[i].id_count = 1;
+    }
     results->tokens = m->out;
     results->count = m->tokens.count;
     return STK_OK;
@@ -411,7 +417,7 @@ stk_status stk_g2p_predict(const stk_g2p *g, const char *word, char *out, size_t
     stk_g2p_results results = {.impl = atomic_exchange(spare, NULL)};
     const stk_bytes one = {(const uint8_t *)word, (int64_t)strlen(word)};
     stk_status status = stk_g2p_predict_many(g, &one, 1, &results, err);
-    if (status == STK_OK && results.tokens[0].id_count == 0)
+    if (status == STK_OK && results.tokens[0].ids[0] == STK_G2P_UNKNOWN)
         status = stk_error_set(err, STK_INVALID, "'%.60s' has no letter that can be pronounced", word);
     if (status == STK_OK)
         status = write_names(&results.tokens[0], out, size, err);

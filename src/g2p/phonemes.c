@@ -24,7 +24,7 @@
 #define ALL_NAMES(name, id) [id] = #name "0", [(id) + 1] = #name "1", [(id) + 2] = #name "2",
 
 static const char *const symbols[] = {
-    "<pad>", "<unk>", "<s>", "</s>", /* g2p_en's own, which no result has */
+    "<pad>", "<unk>", "<s>", "</s>", /* g2p_en's own; results have only the second */
     PHONEMES(ONE_NAME, ALL_NAMES)
     " ", ".", ",", "?", "!", ";", ":", "-", "(", ")", "\"", "...",
 };

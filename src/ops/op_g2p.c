@@ -201,7 +201,7 @@ static stk_status join(const g2p_state *s, g2p_worker *w, const stk_g2p_token *t
         return stk__nomem(most, err);
     for (size_t i = 0; i < count; i++) {
         const bool mark = tokens[i].flags & STK_G2P_PUNCTUATION;
-        if (!tokens[i].id_count || (mark && !s->punctuation))
+        if (mark && !s->punctuation)
             continue;
         if (!mark && after_word && s->spaces)
             w->ids[n++] = STK_G2P_SPACE;
@@ -317,7 +317,7 @@ const stk_op stk__op_g2p = {
     .abi = STK_OP_ABI,
     .name = "g2p",
     .group = "fields",
-    .since = "0.7",
+    .since = "0.1",
     .summary = "Pronounce words and running text: phonemes of American English, as numbers or names.",
     .example = "text(\"words.txt\") | g2p(text) | batch(8, pad=true)",
     .options = g2p_options,

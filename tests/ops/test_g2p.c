@@ -121,7 +121,7 @@ static void g2p_of_unknown_letters_is_kept_or_a_bad_record(void **state)
 {
     write_text("the world\nthe \xd0\x9c\xd0\xbe\xd1\x81\xd0\xba\xd0\xb2\xd0\xb0\nbig\n");
     assert_prints("text(\"$D/t.txt\") | g2p(text, to=text, lexicon=\"$D/x.dict\", oov=n)",
-                  "{\"text\":\"DH AH0 | W ER1 L D\", \"n\":0}\n{\"text\":\"DH AH0\", \"n\":1}\n"
+                  "{\"text\":\"DH AH0 | W ER1 L D\", \"n\":0}\n{\"text\":\"DH AH0 | <unk>\", \"n\":1}\n"
                   "{\"text\":\"B IH1 G\", \"n\":0}\n");
     assert_fails(
         "text(\"$D/t.txt\") | g2p(text, unknown=fail)", NULL, STK_CORRUPT,

@@ -214,10 +214,11 @@ static void predict_many_gives_a_token_for_each_word(void **state)
     assert_int_equal(results.count, STK_COUNT(words));
     assert_token(&results.tokens[0], "hello", "HH AH0 L OW1", STK_G2P_FROM_LEXICON);
     assert_predicted(&results.tokens[1], "zzyx", STK_G2P_OOV);
-    assert_int_equal(results.tokens[2].id_count, 0);
+    assert_int_equal(results.tokens[2].id_count, 1);
+    assert_int_equal(results.tokens[2].ids[0], STK_G2P_UNKNOWN);
     assert_int_equal(results.tokens[2].flags, STK_G2P_OOV | STK_G2P_GUESSED);
     assert_token(&results.tokens[3], "world", "W ER1 L D", STK_G2P_FROM_LEXICON);
-    assert_int_equal(results.tokens[4].id_count, 0);
+    assert_int_equal(results.tokens[4].ids[0], STK_G2P_UNKNOWN);
     assert_int_equal(results.tokens[5].id_count, results.tokens[1].id_count);
     assert_ptr_equal(results.tokens[5].ids, results.tokens[1].ids); /* equal words are predicted once */
     /* Words with more than letters, as the lexicon has them. */
@@ -285,7 +286,8 @@ static void text_with_unknown_letters_is_flagged_and_kept(void **state)
     stk_g2p_results results = {0};
     run_text(with_lexicon, "the \xd0\x9c\xd0\xbe\xd1\x81 of", &results);
     assert_int_equal(results.count, 3);
-    assert_int_equal(results.tokens[1].id_count, 0);
+    assert_int_equal(results.tokens[1].id_count, 1);
+    assert_int_equal(results.tokens[1].ids[0], STK_G2P_UNKNOWN);
     assert_int_equal(results.tokens[1].flags, STK_G2P_OOV | STK_G2P_GUESSED);
     assert_int_equal(results.tokens[1].source_at, 4);
     assert_int_equal(results.tokens[1].source_size, 6);
