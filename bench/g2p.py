@@ -288,6 +288,13 @@ def equal_note(rows, found):
     rows.tell(f"{found.title}: {found.out['equal']:.2%} of {found.out['checked']:,} answers are the original's")
 
 
+@functools.cache
+def limit(args, what, title):
+    """What the chip allows: the bytes, or the products, of a word and nothing else."""
+    command = [os.path.join(lib.TOOLS, "g2p_limit"), what, words_file(), str(seconds_of(args))]
+    return Found(title, command, lib.run_json(pinned(command)))
+
+
 def one(suite, args):
     """one word at a time, with the weights of g2p_en"""
     rows = Rows(suite, args)
@@ -298,6 +305,8 @@ def one(suite, args):
     rows.compare(fp32, lambda: peer("onnx", args, 1), 6.5)
     rows.compare(int8, lambda: numpy(args, "original", 1), 48)
     rows.peers(int8, 1, 30)
+    rows.compare(fp32, lambda: limit(args, "read32", "bare loop that reads its fp32 weights"))
+    rows.compare(int8, lambda: limit(args, "read8", "bare loop that reads its int8 weights"))
 
 
 def batches(suite, args):
@@ -309,6 +318,7 @@ def batches(suite, args):
     rows.compare(int8, lambda: numpy(args, "batched", BATCH), 11)
     rows.peers(int8, BATCH, 14)
     rows.compare(fp32, lambda: peer("onnx", args, BATCH))
+    rows.compare(int8, lambda: limit(args, "multiply8", "bare loop of its 8-bit products"))
 
 
 def own(suite, args):

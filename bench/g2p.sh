@@ -15,6 +15,7 @@ compile() { # PROGRAM SOURCE OPTION...
 }
 compile g2p_steps bench/limits/g2p_steps.c -march=native -ffast-math -lm
 compile g2p_split bench/limits/g2p_split.c
+compile g2p_limit bench/limits/g2p_limit.c -march=native
 compile g2p_words bench/g2p_words.c -Lbuild/src -lstoker "-Wl,-rpath,$PWD/build/src"
 
 # What cannot be installed is left out; g2p.py finds the reason in build/bench/NAME.reason and tells it.
