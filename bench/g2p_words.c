@@ -144,7 +144,9 @@ static void usage(void)
 
 static settings read_settings(int argc, char **argv)
 {
-    settings s = {.config = {.struct_size = sizeof s.config, .precision = STK_G2P_INT8, .no_common = 1}, .batch = 1, .seconds = 2};
+    settings s = {.config = {.struct_size = sizeof s.config, .precision = STK_G2P_INT8, .no_common = 1},
+                  .batch = 1,
+                  .seconds = 2};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(name, "--fp32") == 0) {

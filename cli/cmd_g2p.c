@@ -443,7 +443,8 @@ static const cli_option g2p_options_table[] = {
                 "look words up here first: lines as in CMUdict; may be given again, and a word of a later one hides "
                 "that of an earlier one"),
     CLI_ROW(g2p_options, literal, bool, CLI_FLAG, .name = "literal", .group = "Pronunciation",
-            .help = "each line, and each WORD, is one word as it is: nothing is split or expanded (\"ltd\" is no limited)"),
+            .help =
+                "each line, and each WORD, is one word as it is: nothing is split or expanded (\"ltd\" is no limited)"),
     CLI_ROW(g2p_options, no_common, bool, CLI_FLAG, .name = "no-common", .group = "Pronunciation",
             .help = "without the library's short list of common words (one, said, have) that its model reads wrong"),
     CLI_ROW(

@@ -75,7 +75,8 @@ static double run_reads(const steps *s, size_t words, size_t width, double limit
 #if defined(__AVX512VNNI__)
 static double run_products(const steps *s, size_t words, double limit)
 {
-    const double per_word = (s->encoder * 3 * UNITS * UNITS + s->decoder * (3 * UNITS + PHONEMES) * UNITS) / (double)words;
+    const double per_word =
+        (s->encoder * 3 * UNITS * UNITS + s->decoder * (3 * UNITS + PHONEMES) * UNITS) / (double)words;
     enum { SUMS = 12, TURNS = 4096 };
     __m512i sums[SUMS], a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(5);
     for (int k = 0; k < SUMS; k++)

@@ -55,13 +55,13 @@ STK_API const char *stk_g2p_symbol(size_t id);
 enum {
     STK_G2P_PUNCTUATION = 1, /* a mark, not a word; its one id stands for itself */
     STK_G2P_FROM_LEXICON = 2,
-    STK_G2P_PREDICTED = 4,   /* by the model */
-    STK_G2P_OOV = 8,         /* lexicons were given and none of them has it */
-    STK_G2P_SPELLED = 16,    /* letter by letter: "BBC" */
-    STK_G2P_CUT = 32,        /* the model's limit of phonemes, or of 65,536 letters, was reached: the end is missing */
-    STK_G2P_EXPANDED = 64,   /* not written like this: part of a number, an amount, an abbreviation */
-    STK_G2P_GUESSED = 128,   /* has letters that the model does not know, which were left out: "Москва" */
-    STK_G2P_COMMON = 256     /* from the library's list of common words */
+    STK_G2P_PREDICTED = 4, /* by the model */
+    STK_G2P_OOV = 8,       /* lexicons were given and none of them has it */
+    STK_G2P_SPELLED = 16,  /* letter by letter: "BBC" */
+    STK_G2P_CUT = 32,      /* the model's limit of phonemes, or of 65,536 letters, was reached: the end is missing */
+    STK_G2P_EXPANDED = 64, /* not written like this: part of a number, an amount, an abbreviation */
+    STK_G2P_GUESSED = 128, /* has letters that the model does not know, which were left out: "Москва" */
+    STK_G2P_COMMON = 256   /* from the library's list of common words */
 };
 
 /* A word as it is spoken, or a mark. */

@@ -10,7 +10,14 @@
 #define STK__NPZ_DIMS 4
 
 /* Only little-endian arrays in C order of these types are read; others are UNSUPPORTED, by name. */
-typedef enum stk__npy_type { STK__NPY_F32, STK__NPY_F16, STK__NPY_I8, STK__NPY_U8, STK__NPY_I32, STK__NPY_I64 } stk__npy_type;
+typedef enum stk__npy_type {
+    STK__NPY_F32,
+    STK__NPY_F16,
+    STK__NPY_I8,
+    STK__NPY_U8,
+    STK__NPY_I32,
+    STK__NPY_I64
+} stk__npy_type;
 
 typedef struct stk__npy {
     char name[64]; /* without ".npy" */

@@ -69,7 +69,8 @@ stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *
     if (c.lexicon_count)
         status = stk__lexicon_read(c.lexicons, c.lexicon_count, &g->lexicon, err);
     if (status == STK_OK && !c.model && !c.no_common)
-        status = stk__lexicon_parse((const char *)stk__g2p_common, stk__g2p_common_size, "common.dict", &g->common, err);
+        status =
+            stk__lexicon_parse((const char *)stk__g2p_common, stk__g2p_common_size, "common.dict", &g->common, err);
     if (status == STK_OK)
         status = open_model(&c, g, err);
     if (status != STK_OK) {

@@ -22,7 +22,7 @@ enum {
 
 /* Rows of inputs of a GRU, in the order of the kernels. */
 typedef struct stk__g2p_table {
-    float *rows;  /* [ids][width] */
+    float *rows; /* [ids][width] */
     size_t ids;
     size_t width; /* floats of a row: 3 * padded units */
 } stk__g2p_table;
@@ -140,7 +140,7 @@ void *stk__g2p_carve(stk__g2p_carver *c, size_t count, size_t size);
 stk__hidden stk__g2p_carve_hidden(stk__g2p_carver *c, size_t rows, int padded, stk__precision precision);
 
 typedef struct stk__g2p_kind {
-    size_t batch_least; /* fewer words are done one by one, which is faster */
+    size_t batch_least;                                          /* fewer words are done one by one, which is faster */
     size_t (*most_ids)(const stk__g2p_model *m, size_t letters); /* that an answer can have */
     void (*carve)(const stk__g2p_model *m, size_t longest, size_t count, stk__g2p_carver *c, stk__g2p_scratch *out);
     void (*one)(const stk__g2p_model *m, stk__g2p_scratch *s, const uint8_t *word, size_t size,

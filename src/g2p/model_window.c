@@ -100,7 +100,8 @@ stk_status stk__g2p_read_window(const stk__npz *npz, const char *prefix, size_t 
     snprintf(pairs, sizeof pairs, "%s_pairs", prefix);
     STK_TRY(stk__g2p_find(npz, in, 3, &a, err));
     if (a->shape[0] < 1 || a->shape[0] > STK__G2P_WINDOW_MAX)
-        return stk__g2p_bad(err, in, "is for %lld letters, wanted 1 to %d", (long long)a->shape[0], STK__G2P_WINDOW_MAX);
+        return stk__g2p_bad(err, in, "is for %lld letters, wanted 1 to %d", (long long)a->shape[0],
+                            STK__G2P_WINDOW_MAX);
     w->ids = ids;
     w->width = 3 * (size_t)stk__gru_padded(units);
     w->places = (size_t)a->shape[0];

@@ -17,8 +17,8 @@ enum {
      * here): spelled when no lexicon knows it and it cannot be read.
      */
     STK__TOKEN_CAPITALS = 4,
-    STK__TOKEN_UNKNOWN = 8,  /* letters of other scripts were left out; the text may be empty */
-    STK__TOKEN_LETTER = 16   /* a letter by its name: "B" in "vitamin B", or of a spelled abbreviation */
+    STK__TOKEN_UNKNOWN = 8, /* letters of other scripts were left out; the text may be empty */
+    STK__TOKEN_LETTER = 16  /* a letter by its name: "B" in "vitamin B", or of a spelled abbreviation */
 };
 
 typedef struct stk__token {
@@ -40,8 +40,8 @@ typedef struct stk__tokens {
     stk__folded folded; /* of the text at hand, when that is not ASCII */
 } stk__tokens;
 
-void stk__tokens_clear(stk__tokens *tokens);  /* frees */
-void stk__tokens_reset(stk__tokens *tokens);  /* empties */
+void stk__tokens_clear(stk__tokens *tokens); /* frees */
+void stk__tokens_reset(stk__tokens *tokens); /* empties */
 
 /*
  * Appends the tokens of a text in UTF-8 (bytes that are not are taken as unknown letters). Linear in its size, and so

@@ -26,7 +26,8 @@ STK__AVX512 static void sum_4_int8_avx512(const int8_t *const *rows, const float
     }
 }
 
-STK__AVX512 static void sum_int8_avx512(const int8_t *const *rows, const float *scales, size_t count, size_t width, float *out)
+STK__AVX512 static void sum_int8_avx512(const int8_t *const *rows, const float *scales, size_t count, size_t width,
+                                        float *out)
 {
     if (count == 4) {
         sum_4_int8_avx512(rows, scales, width, out);
@@ -46,7 +47,8 @@ static inline __attribute__((always_inline)) STK__AVX2 __m256 scaled_avx2(const 
     return _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(scale));
 }
 
-STK__AVX2 static void sum_int8_avx2(const int8_t *const *rows, const float *scales, size_t count, size_t width, float *out)
+STK__AVX2 static void sum_int8_avx2(const int8_t *const *rows, const float *scales, size_t count, size_t width,
+                                    float *out)
 {
     for (size_t i = 0; i < width; i += 8) {
         __m256 sum = scaled_avx2(rows[0] + i, scales[0]);
