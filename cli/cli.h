@@ -56,8 +56,14 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
-#define CLI_ROW(T, field, type, k, ...) {.offset = STK_FIELD_OFFSET(T, field, type), .kind = (k), __VA_ARGS__}
-#define CLI_OPTION_END {.name = NULL}
+#define CLI_ROW(T, field, type, k, ...)                                      \
+    {                                                                        \
+        .offset = STK_FIELD_OFFSET(T, field, type), .kind = (k), __VA_ARGS__ \
+    }
+#define CLI_OPTION_END \
+    {                  \
+        .name = NULL   \
+    }
 
 typedef struct cli_example {
     const char *what, *command; /* the table ends with NULL */
@@ -85,8 +91,9 @@ typedef struct cli_command {
 
 extern const cli_command cli_command_run, cli_command_plan, cli_command_compare_lazy, cli_command_ops,
     cli_command_inspect, cli_command_top, cli_command_diagnose, cli_command_sql, cli_command_diff, cli_command_merge,
-    cli_command_convert, cli_command_export, cli_command_g2p, cli_command_bench, cli_command_bench_calibrate, cli_command_bench_history,
-    cli_command_bench_compare, cli_command_bench_convert, cli_command_completion, cli_command_help;
+    cli_command_convert, cli_command_export, cli_command_g2p, cli_command_bench, cli_command_bench_calibrate,
+    cli_command_bench_history, cli_command_bench_compare, cli_command_bench_convert, cli_command_completion,
+    cli_command_help;
 
 /* All commands in the order of the help; ends with NULL. */
 extern const cli_command *const cli_commands[];
@@ -181,27 +188,29 @@ typedef struct cli_pipeline_options {
 #define CLI_PIPELINE_ROWS(T, f)                                                                                        \
     CLI_ROW(T, f.text, const char *, CLI_TEXT, .name = "text", .letter = 'e', .value = "TEXT", .group = "Pipeline",    \
             .help = "the pipeline itself, in place of a file"),                                                        \
-    CLI_ROW(T, f.plugins, cli_list, CLI_LIST, .name = "plugin", .value = "FILE", .complete = CLI_FILES,            \
-            .group = "Pipeline", .help = "load more ops from a shared object; may be given again"),                \
-    CLI_ROW(T, f.seed, int64_t, CLI_INT, .name = "seed", .value = "N", .max = INT64_MAX, .group = "Pipeline",      \
-            .help = "seed of the ops that draw random numbers (default 0)"),                                       \
-    CLI_ROW(T, f.exact, bool, CLI_FLAG, .name = "exact", .group = "Pipeline",                                      \
-            .help = "only rewrites that change no bit of the result"),                                             \
-    CLI_ROW(T, f.threads, int64_t, CLI_INT, .name = "threads", .value = "N", .min = 0, .max = 4096,                \
-            .group = "Resources", .help = "worker threads (default 0: as many as affinity and cgroup allow)"),     \
-    CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Resources",        \
-            .help = "budget of all buffers together, as in 256M (default: a quarter of the memory limit, at most 1G)"),\
-    CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                           \
-            .complete = CLI_DIRECTORIES, .group = "Resources",                                                     \
-            .help = "where indexes of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),        \
-    CLI_ROW(T, f.no_index_cache, bool, CLI_FLAG, .name = "no-index-cache", .group = "Resources",                   \
-            .help = "neither use nor keep indexes of files"),                                                      \
-    CLI_ROW(T, f.rank, int64_t, CLI_INT, .name = "rank", .value = "N", .min = 0, .max = INT32_MAX,                 \
-            .fallback = -1, .group = "Distributed runs",                                                           \
-            .help = "number of this process, for shard (default: from the environment)"),                          \
-    CLI_ROW(T, f.world, int64_t, CLI_INT, .name = "world", .value = "N", .min = 1, .max = INT32_MAX,               \
-            .fallback = -1, .group = "Distributed runs",                                                           \
-            .help = "number of processes, for shard (default: from the environment)")
+        CLI_ROW(T, f.plugins, cli_list, CLI_LIST, .name = "plugin", .value = "FILE", .complete = CLI_FILES,            \
+                .group = "Pipeline", .help = "load more ops from a shared object; may be given again"),                \
+        CLI_ROW(T, f.seed, int64_t, CLI_INT, .name = "seed", .value = "N", .max = INT64_MAX, .group = "Pipeline",      \
+                .help = "seed of the ops that draw random numbers (default 0)"),                                       \
+        CLI_ROW(T, f.exact, bool, CLI_FLAG, .name = "exact", .group = "Pipeline",                                      \
+                .help = "only rewrites that change no bit of the result"),                                             \
+        CLI_ROW(T, f.threads, int64_t, CLI_INT, .name = "threads", .value = "N", .min = 0, .max = 4096,                \
+                .group = "Resources", .help = "worker threads (default 0: as many as affinity and cgroup allow)"),     \
+        CLI_ROW(                                                                                                       \
+            T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Resources",            \
+            .help =                                                                                                    \
+                "budget of all buffers together, as in 256M (default: a quarter of the memory limit, at most 1G)"),    \
+        CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                           \
+                .complete = CLI_DIRECTORIES, .group = "Resources",                                                     \
+                .help = "where indexes of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),        \
+        CLI_ROW(T, f.no_index_cache, bool, CLI_FLAG, .name = "no-index-cache", .group = "Resources",                   \
+                .help = "neither use nor keep indexes of files"),                                                      \
+        CLI_ROW(T, f.rank, int64_t, CLI_INT, .name = "rank", .value = "N", .min = 0, .max = INT32_MAX, .fallback = -1, \
+                .group = "Distributed runs",                                                                           \
+                .help = "number of this process, for shard (default: from the environment)"),                          \
+        CLI_ROW(T, f.world, int64_t, CLI_INT, .name = "world", .value = "N", .min = 1, .max = INT32_MAX,               \
+                .fallback = -1, .group = "Distributed runs",                                                           \
+                .help = "number of processes, for shard (default: from the environment)")
 
 typedef struct cli_setup {
     char *text;

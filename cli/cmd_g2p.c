@@ -79,6 +79,11 @@ static bool read_precision(const g2p_options *o, stk_g2p_precision *out)
     return true;
 }
 
+static bool is_file(const char *output)
+{
+    return output && strcmp(output, "-") != 0;
+}
+
 static bool is_same_file(const struct stat *output, const char *path)
 {
     struct stat st;
@@ -89,7 +94,7 @@ static bool is_same_file(const struct stat *output, const char *path)
 static int check_output(const g2p_options *o)
 {
     struct stat st;
-    if (!o->output || strcmp(o->output, "-") == 0 || stat(o->output, &st))
+    if (!is_file(o->output) || stat(o->output, &st))
         return CLI_OK;
     bool same = is_same_file(&st, o->model) || (S_ISREG(st.st_mode) && is_same_file(&st, "/dev/stdin"));
     for (size_t i = 0; i < o->lexicons.count; i++)
@@ -100,18 +105,30 @@ static int check_output(const g2p_options *o)
     return CLI_OK;
 }
 
+static bool is_stdin(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+/* How much is to be read from standard input: text, model, lexicons. */
+static size_t count_stdin(const g2p_options *o, bool from_stdin)
+{
+    size_t count = (size_t)from_stdin + is_stdin(o->model);
+    for (size_t i = 0; i < o->lexicons.count; i++)
+        count += is_stdin(o->lexicons.items[i]);
+    return count;
+}
+
 static int check_options(const g2p_options *o, const cli_arguments *arguments, bool from_stdin)
 {
     if (o->variants && (!o->lexicons.count || (o->format && strcmp(o->format, "lines") == 0)))
         return cli_usage_error(&cli_command_g2p, o->lexicons.count
                                                      ? "--variants is for words and json, not for lines"
                                                      : "--variants shows what a lexicon has; give --lexicon FILE");
-    for (size_t i = 0; i < o->lexicons.count && from_stdin; i++) {
-        if (strcmp(o->lexicons.items[i], "-") == 0)
-            return cli_usage_error(&cli_command_g2p, "standard input cannot be both text and lexicon");
-    }
+    if (count_stdin(o, from_stdin) > 1)
+        return cli_usage_error(&cli_command_g2p, "standard input can be only one of text, model and lexicon");
     for (size_t i = 0; i < arguments->count && arguments->count > 1; i++) {
-        if (strcmp(arguments->items[i], "-") == 0)
+        if (is_stdin(arguments->items[i]))
             return cli_usage_error(&cli_command_g2p, "'-' is standard input and stands alone, found %zu arguments",
                                    arguments->count);
     }
@@ -367,9 +384,11 @@ static int session_open(session *s, const g2p_options *o)
     stk_error_clear(&err);
     if (!read_format(o, &format) || !read_precision(o, &config.precision))
         return CLI_USAGE;
-    s->to_file = o->output && strcmp(o->output, "-") != 0;
-    if (stk_g2p_open(&config, &s->g, &err) != STK_OK ||
-        (s->to_file && stk__new_file_open(&s->file, o->output, &err) != STK_OK))
+    s->to_file = is_file(o->output);
+    if (stk_g2p_open(&config, &s->g, &err) != STK_OK)
+        return fail(&err);
+    cli_interrupts_catch(); /* not before: a lexicon may be a pipe that never ends */
+    if (s->to_file && stk__new_file_open(&s->file, o->output, &err) != STK_OK)
         return fail(&err);
     g2p_output_init(&s->out, s->g, o->ids);
     s->out.format = format;
@@ -398,16 +417,31 @@ static int session_close(session *s, int code)
     return code;
 }
 
-static int put_symbols(const cli_arguments *arguments)
+static int write_symbols(const char *path, stk__text *t)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    int code = CLI_OK;
+    if (t->failed)
+        code = out_of_memory();
+    else if (stk__write_file(path, t->data, t->length, &err) != STK_OK)
+        code = fail(&err);
+    stk__text_clear(t);
+    return code;
+}
+
+static int put_symbols(const g2p_options *o, const cli_arguments *arguments)
 {
     g2p_name names[128];
     stk__text t = STK__TEXT_INIT;
     if (arguments->count)
         return cli_usage_error(&cli_command_g2p, "--symbols takes no words, found '%s'", arguments->items[0]);
     g2p_names(false, names);
-    const char *between = isatty(STDOUT_FILENO) ? "  " : "\t";
+    const char *between = !is_file(o->output) && isatty(STDOUT_FILENO) ? "  " : "\t";
     for (size_t i = 0; i < stk_g2p_symbol_count(); i++)
         stk__text_printf(&t, "%zu%s%.*s\n", i, between, (int)names[i].size - 1, names[i].text);
+    if (is_file(o->output))
+        return write_symbols(o->output, &t);
     return cli_out_text(&t) ? CLI_OK : CLI_FAILED;
 }
 
@@ -415,13 +449,12 @@ static int g2p_run(const void *options, const cli_arguments *arguments)
 {
     const g2p_options *o = options;
     if (o->symbols)
-        return put_symbols(arguments);
-    const bool from_stdin = arguments->count == 0 || (arguments->count == 1 && strcmp(arguments->items[0], "-") == 0);
+        return put_symbols(o, arguments);
+    const bool from_stdin = arguments->count == 0 || (arguments->count == 1 && is_stdin(arguments->items[0]));
     int code = check_options(o, arguments, from_stdin);
     if (code != CLI_OK)
         return code;
     session s = {.options = o};
-    cli_interrupts_catch();
     code = session_open(&s, o);
     if (code == CLI_OK)
         code = from_stdin ? pronounce_stdin(&s) : pronounce_arguments(&s, arguments);
@@ -485,7 +518,7 @@ const cli_command cli_command_g2p = {
         "The format words has a line for each word: the word, a tab (blanks on a terminal), its phonemes and, where "
         "there is something to say, a tab and: oov (lexicons were given, and none has it), cut (the model stopped at "
         "its limit), unknown (has letters that the model does not know; <unk> when nothing is left to say), spelled (letter by "
-        "letter); no word is left out. A mark stands for itself. In the format lines, | stands between words that have "
+        "letter), sign (is not spoken, as * or an emoji); no word is left out. A mark stands for itself. In the format lines, | stands between words that have "
         "no mark between them. In json, `from` tells where phonemes come from: lexicon, common, model, letters, mark or none.\n"
         "Lines are worked on in blocks, in memory that does not grow; a line of more than 1 MiB is taken in parts that "
         "end at white space where there is some. Homographs (read, lead) are not told apart: a word has "

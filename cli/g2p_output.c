@@ -108,8 +108,8 @@ static void put_flags(g2p_output *o, uint32_t flags, bool json)
         const char *name;
         bool json_only;
     } known[] = {
-        {STK_G2P_OOV, "oov", false},         {STK_G2P_CUT, "cut", false},          {STK_G2P_GUESSED, "unknown", false},
-        {STK_G2P_SPELLED, "spelled", false}, {STK_G2P_EXPANDED, "expanded", true},
+        {STK_G2P_OOV, "oov", false},         {STK_G2P_CUT, "cut", false},   {STK_G2P_GUESSED, "unknown", false},
+        {STK_G2P_SPELLED, "spelled", false}, {STK_G2P_SIGN, "sign", false}, {STK_G2P_EXPANDED, "expanded", true},
     };
     bool any = false;
     for (size_t i = 0; i < STK_COUNT(known); i++) {
@@ -164,6 +164,8 @@ static void put_in_line(g2p_output *o, const stk_g2p_token *token)
 {
     const bool word = !(token->flags & STK_G2P_PUNCTUATION);
     static const uint8_t space = STK_G2P_SPACE;
+    if (!token->id_count) /* a sign */
+        return;
     if (o->after_token)
         put_bytes(o, " ", 1);
     if (word && o->after_word) {
@@ -268,7 +270,7 @@ static void put_json(g2p_output *o, const char *line, const stk_g2p_token *token
 
 static void count_token(g2p_counts *c, uint32_t flags)
 {
-    if (flags & STK_G2P_PUNCTUATION)
+    if (flags & (STK_G2P_PUNCTUATION | STK_G2P_SIGN))
         return;
     c->words++;
     c->lexicon += (flags & STK_G2P_FROM_LEXICON) != 0;

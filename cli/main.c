@@ -8,16 +8,13 @@
 #include "base/banned.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_command_run,           &cli_command_plan,
-    &cli_command_compare_lazy,  &cli_command_ops,
-    &cli_command_inspect,       &cli_command_top,
-    &cli_command_diagnose,      &cli_command_sql,
-    &cli_command_diff,          &cli_command_merge,
-    &cli_command_convert,       &cli_command_export,        &cli_command_g2p,
-    &cli_command_bench,         &cli_command_bench_calibrate,
-    &cli_command_bench_history, &cli_command_bench_compare,
-    &cli_command_bench_convert, &cli_command_completion,
-    &cli_command_help,          NULL,
+    &cli_command_run,           &cli_command_plan,          &cli_command_compare_lazy,
+    &cli_command_ops,           &cli_command_inspect,       &cli_command_top,
+    &cli_command_diagnose,      &cli_command_sql,           &cli_command_diff,
+    &cli_command_merge,         &cli_command_convert,       &cli_command_export,
+    &cli_command_g2p,           &cli_command_bench,         &cli_command_bench_calibrate,
+    &cli_command_bench_history, &cli_command_bench_compare, &cli_command_bench_convert,
+    &cli_command_completion,    &cli_command_help,          NULL,
 };
 
 const cli_meaning cli_exit_codes[] = {

@@ -92,6 +92,8 @@ static const char *advice(const stk_error *err)
             return NULL;
         /* fall through */
     case STK_CORRUPT:
+        if (err->record < 0 && err->offset < 0) /* a file that an op needs as a whole */
+            return NULL;
         return "--on-error skip leaves bad records out, --on-error quarantine=FILE lists them too";
     case STK_LIMIT:
         return "a higher --max-errors lets more of them pass";

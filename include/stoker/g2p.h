@@ -61,7 +61,8 @@ enum {
     STK_G2P_CUT = 32,      /* the model's limit of phonemes, or of 65,536 letters, was reached: the end is missing */
     STK_G2P_EXPANDED = 64, /* not written like this: part of a number, an amount, an abbreviation */
     STK_G2P_GUESSED = 128, /* has letters that the model does not know, which were left out: "Москва" */
-    STK_G2P_COMMON = 256   /* from the library's list of common words */
+    STK_G2P_COMMON = 256,  /* from the library's list of common words */
+    STK_G2P_SIGN = 512     /* a sign or a picture that is not spoken, as * or an emoji: no ids, and no word */
 };
 
 /* A word as it is spoken, or a mark. */
@@ -94,8 +95,8 @@ STK_API stk_status stk_g2p_predict(const stk_g2p *g, const char *word, char *out
 
 /*
  * Pronounces many words at once, which is faster by the word; one token each, in their order. Words are taken as they
- * are: case is ignored and accents are folded, but nothing is split, expanded or spelled ("42" is STK_G2P_UNKNOWN alone
- * and flagged GUESSED, unless a lexicon has it). Since 0.1.
+ * are: case is ignored and accents are folded, but nothing is split or expanded, and only that is spelled of which the
+ * model says nothing ("h"). "42" is STK_G2P_UNKNOWN alone and flagged GUESSED, unless a lexicon has it. Since 0.1.
  */
 STK_API stk_status stk_g2p_predict_many(const stk_g2p *g, const stk_bytes *words, size_t count,
                                         stk_g2p_results *results, stk_error *err);

@@ -280,13 +280,13 @@ typedef struct stk_op {
     void (*worker_close)(const stk_call *call);
     /* One sample: reads values, writes values through stk_out. STK_DROP leaves the sample out. */
     stk_status (*process)(const stk_call *call, stk_sample *sample, stk_error *err);
+
+    /* Sources. An indexable one knows its count; a stream has -1 and is pulled from front to back. */
+    int64_t (*count)(const stk_call *call);
     /* Optional, sources and sample ops: sees n samples together, then `process` sees them one by one in the same order, in the
        same worker (sources: reads for them; index is set). What is wrong with one sample belongs in process; a failure here
        ends the run. */
     stk_status (*gather)(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err);
-
-    /* Sources. An indexable one knows its count; a stream has -1 and is pulled from front to back. */
-    int64_t (*count)(const stk_call *call);
     /* Streams: start an epoch; the next sample. CORRUPT or IO from pull: this record is bad, pull again for the next (or
        END, in the end); any other failure ends the run. One thread at a time. The values live until the next pull. */
     stk_status (*rewind)(const stk_call *call, stk_error *err);

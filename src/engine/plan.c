@@ -343,7 +343,7 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
 static stk_status open_step(stk__step *step, void *impl, stk_error *err)
 {
     step->call = (stk_call){.host = &stk__host, .state = step->state, .impl = impl};
-    step->opened = true;
+    step->opened = !step->unused;
     if (step->op->open && !step->unused)
         return at_step(step, step->op->open(&step->call, err), err);
     return STK_OK;

@@ -31,7 +31,7 @@ typedef struct spelling {
 
 typedef struct memory {
     stk__tokens tokens;
-    const stk_bytes *sources; /* of the tokens, when these are words as they are; NULL: they are of texts */
+    bool as_is; /* tokens are words as they are, not parts of texts */
     stk__g2p_work work;
     stk_g2p_token *out;
     size_t out_capacity;
@@ -75,7 +75,7 @@ static stk_status begin(stk_g2p_results *results, memory **out, stk_error *err)
         return stk__nomem(sizeof(memory), err);
     memory *m = results->impl;
     stk__tokens_reset(&m->tokens);
-    m->sources = NULL;
+    m->as_is = false;
     m->miss_count = m->word_count = m->spelling_count = m->spelled_count = 0;
     *out = m;
     return STK_OK;
@@ -135,6 +135,15 @@ static void drop_signs(stk__tokens *tokens, stk__token *token)
     token->text_size = n;
 }
 
+/* Apostrophes alone are no word. */
+static bool has_letter(const char *word, size_t size)
+{
+    size_t i = 0;
+    while (i < size && word[i] == '\'')
+        i++;
+    return i < size;
+}
+
 /* A word that no lexicon has: from the list of common words, spelled, or left to the model. */
 static stk_status add_miss(const stk_g2p *g, memory *m, size_t at, stk_error *err)
 {
@@ -144,6 +153,8 @@ static stk_status add_miss(const stk_g2p *g, memory *m, size_t at, stk_error *er
     out->flags |= g->lexicon ? STK_G2P_OOV : 0;
     if (token->flags & STK__TOKEN_UNKNOWN)
         drop_signs(&m->tokens, token);
+    if (!has_letter(word, token->text_size))
+        token->text_size = 0;
     out->text_size = token->text_size;
     if (!token->text_size) {
         out->flags |= STK_G2P_GUESSED;
@@ -213,6 +224,11 @@ static stk_status predict_misses(const stk_g2p *g, memory *m, stk_error *err)
     for (size_t i = 0; i < m->miss_count; i++) {
         stk_g2p_token *token = &m->out[m->misses[i].token];
         const stk__g2p_answer *answer = &m->answers[m->misses[i].word];
+        if (!answer->count) { /* the model has nothing to say about "h" */
+            token->flags &= ~(uint32_t)STK_G2P_PREDICTED;
+            STK_TRY(add_spelling(m, m->misses[i].token, token->text, token->text_size, err));
+            continue;
+        }
         token->ids = answer->ids;
         token->id_count = answer->count;
         token->flags |= answer->cut || token->text_size > STK__G2P_WORD_MAX ? STK_G2P_CUT : 0;
@@ -243,12 +259,14 @@ static void copy_token(const memory *m, const stk__token *token, stk_g2p_token *
         .source_at = token->source_at,
         .source_size = token->source_size,
         .flags = (token->flags & STK__TOKEN_EXPANDED ? STK_G2P_EXPANDED : 0) |
-                 (token->flags & STK__TOKEN_UNKNOWN ? STK_G2P_GUESSED : 0),
+                 (token->flags & STK__TOKEN_SIGN      ? STK_G2P_SIGN
+                  : token->flags & STK__TOKEN_UNKNOWN ? STK_G2P_GUESSED
+                                                      : 0),
     };
 }
 
-/* Marks and letters by name, which need no look-up. False: it is a word. */
-static bool is_fixed(const stk__token *token, stk_g2p_token *out)
+/* Marks, signs and letters by name, which need no look-up. False: it is a word. */
+static bool is_fixed(const stk_g2p *g, const stk__token *token, stk_g2p_token *out)
 {
     if (token->flags & STK__TOKEN_MARK) {
         out->ids = id_alone(stk__phoneme_find(out->text, out->text_size));
@@ -256,31 +274,28 @@ static bool is_fixed(const stk__token *token, stk_g2p_token *out)
         out->flags |= STK_G2P_PUNCTUATION;
         return true;
     }
+    if (token->flags & STK__TOKEN_SIGN)
+        return true;
     if (!(token->flags & STK__TOKEN_LETTER) || token->text_size != 1)
+        return false;
+    /* A lexicon may have the name of a letter, but its "a" is the article. */
+    if (g->lexicon && out->text[0] != 'a' && stk__lexicon_find(g->lexicon, out->text, 1, &out->ids))
         return false;
     out->id_count = stk__letter_name(out->text[0], &out->ids);
     out->flags |= STK_G2P_SPELLED;
     return out->id_count > 0;
 }
 
-static bool is_ascii(const stk_bytes *bytes)
-{
-    uint8_t all = 0;
-    for (int64_t i = 0; i < bytes->size; i++)
-        all |= bytes->data[i];
-    return all < 0x80;
-}
-
 /*
- * Letters may have been left out of unknown words, and what remains is another word. Those of ASCII are whole, when
- * they are taken as they are: a lexicon may have "3-d" and "%".
+ * Letters may have been left out of unknown words, and what remains is another word. Signs stay in words that are taken
+ * as they are: a lexicon may have "3-d" and "%".
  */
 static bool is_asked(const stk_g2p *g, const memory *m, size_t at)
 {
     const stk__token *token = &m->tokens.items[at];
     if (!g->lexicon || !token->text_size)
         return false;
-    return !(token->flags & STK__TOKEN_UNKNOWN) || (m->sources && is_ascii(&m->sources[at]));
+    return !(token->flags & (m->as_is ? STK__TOKEN_DROPPED : STK__TOKEN_UNKNOWN));
 }
 
 static stk_status resolve_block(const stk_g2p *g, memory *m, size_t first, size_t count, stk_error *err)
@@ -291,7 +306,7 @@ static stk_status resolve_block(const stk_g2p *g, memory *m, size_t first, size_
         const stk__token *token = &m->tokens.items[i];
         stk_g2p_token *out = &m->out[i];
         copy_token(m, token, out);
-        if (is_fixed(token, out))
+        if (is_fixed(g, token, out))
             continue;
         if (!is_asked(g, m, i)) {
             STK_TRY(add_miss(g, m, i, err));
@@ -331,10 +346,11 @@ static stk_status finish(const stk_g2p *g, memory *m, stk_g2p_results *results, 
     for (size_t i = 0; i < m->spelling_count; i++)
         m->out[m->spellings[i].token].ids = m->spelled + m->spellings[i].at;
     for (size_t i = 0; i < m->tokens.count; i++) {
-        if (m->out[i].id_count)
+        if (m->out[i].id_count || (m->out[i].flags & STK_G2P_SIGN))
             continue;
         m->out[i].ids = id_alone(STK_G2P_UNKNOWN); /* no word is left out */
         m->out[i].id_count = 1;
+        m->out[i].flags |= STK_G2P_GUESSED;
     }
     results->tokens = m->out;
     results->count = m->tokens.count;
@@ -386,7 +402,7 @@ stk_status stk_g2p_predict_many(const stk_g2p *g, const stk_bytes *words, size_t
                                      (size_t)words[i].size, err));
         m->tokens.items[i].flags &= ~(uint32_t)STK__TOKEN_CAPITALS; /* words are taken as they are */
     }
-    m->sources = words;
+    m->as_is = true;
     STK_TRY(resolve(g, m, err));
     return finish(g, m, results, err);
 }

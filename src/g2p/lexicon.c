@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "g2p/tokens.h"
+#include "g2p/accents.h"
 
 #include "base/banned.h"
 
@@ -128,7 +128,7 @@ typedef struct reader {
     stk_error *err;
     int line;
     size_t first;                  /* records of this file start here in the blob */
-    stk__tokens folded;            /* for words with accents */
+    stk__folded folded;            /* for words with accents */
     uint32_t names[STK_G2P_SPACE]; /* of phonemes: up to three bytes */
     uint8_t ids[4096];             /* by key_of(name) */
 } reader;
@@ -251,15 +251,15 @@ static unsigned lower(const char *word, size_t size, uint8_t *out)
 /* Words of running text have their accents folded, so those of a lexicon must have them folded too. */
 static stk_status fold(reader *r, const char *word, uint8_t *out, size_t *size)
 {
-    stk__tokens_reset(&r->folded);
-    const stk_status status = stk__tokens_add_word(&r->folded, word, *size, r->err);
-    if (status != STK_OK)
-        return fail_at_line(r, status);
-    const stk__token *token = &r->folded.items[0];
-    if ((token->flags & STK__TOKEN_UNKNOWN) || !token->text_size || token->text_size > *size)
+    if (!stk__fold(&r->folded, word, *size))
+        return fail_memory(r, *size);
+    for (size_t i = 0; i < r->folded.size; i++)
+        if (r->folded.text[i] <= ' ' || r->folded.text[i] >= 0x7f) /* codes are below or above */
+            return STK_OK;
+    if (!r->folded.size)
         return STK_OK;
-    *size = token->text_size;
-    memcpy(out, r->folded.text + token->text_at, *size);
+    *size = r->folded.size;
+    lower(r->folded.text, *size, out);
     return STK_OK;
 }
 
@@ -427,7 +427,7 @@ stk_status stk__lexicon_parse(const char *text, size_t size, const char *name, s
     reader r;
     reader_init(&r, x);
     const stk_status status = read_text(&r, text, size, name, err);
-    stk__tokens_clear(&r.folded);
+    stk__folded_clear(&r.folded);
     if (status != STK_OK) {
         stk__lexicon_free(x);
         return status;
@@ -456,7 +456,7 @@ stk_status stk__lexicon_read(const char *const *paths, size_t count, stk__lexico
     stk_status status = STK_OK;
     for (size_t i = 0; i < count && status == STK_OK; i++)
         status = read_path(&r, paths[i], err);
-    stk__tokens_clear(&r.folded);
+    stk__folded_clear(&r.folded);
     if (status != STK_OK) {
         stk__lexicon_free(x);
         return status;

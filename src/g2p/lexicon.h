@@ -14,7 +14,7 @@ typedef struct stk__lexicon stk__lexicon;
  * Later files hide the words of earlier ones, whole: with all their variants. A line is WORD or WORD(2), blanks,
  * phonemes; "#" starts a comment at the start of a line or behind a blank, ";;;" one at the start of a line. A word
  * that comes again in one file is a variant, whatever its number. Case of words is folded (ASCII), and so are accents
- * where only letters a to z remain. A phoneme that is none, or a line without any, is CORRUPT with file and line.
+ * where only ASCII remains. A phoneme that is none, or a line without any, is CORRUPT with file and line.
  */
 stk_status stk__lexicon_read(const char *const *paths, size_t count, stk__lexicon **out, stk_error *err);
 /* One file's text from memory, for tests and fuzzing. */

@@ -312,7 +312,7 @@ stk_status stk__tokens_add_word(stk__tokens *tokens, const char *word, size_t si
     char *out = tokens->text + tokens->text_size;
     size_t length = 0, letters = 0;
     unsigned all = 0;
-    bool unknown = false;
+    bool unknown = false, dropped = false;
     const size_t start = stk__scan_skip_blanks(&s, 0);
     while (s.size > start && stk__scan_was(&s, s.size, STK__BYTE_BLANK))
         s.size--;
@@ -324,8 +324,10 @@ stk_status stk__tokens_add_word(stk__tokens *tokens, const char *word, size_t si
         unknown |= !(class & (STK__BYTE_LOWER | STK__BYTE_UPPER)) && c != '\'';
         if (c > ' ' && c < 0x7F)
             out[length++] = stk__lower((char)c);
+        else
+            dropped = true;
     }
-    uint32_t flags = unknown ? STK__TOKEN_UNKNOWN : 0;
+    uint32_t flags = (unknown ? STK__TOKEN_UNKNOWN : 0) | (dropped ? STK__TOKEN_DROPPED : 0);
     if (letters >= 2 && !(all & STK__BYTE_LOWER))
         flags |= STK__TOKEN_CAPITALS;
     commit(&s, length, 0, size, flags);

@@ -17,8 +17,10 @@ enum {
      * here): spelled when no lexicon knows it and it cannot be read.
      */
     STK__TOKEN_CAPITALS = 4,
-    STK__TOKEN_UNKNOWN = 8, /* letters of other scripts were left out; the text may be empty */
-    STK__TOKEN_LETTER = 16  /* a letter by its name: "B" in "vitamin B", or of a spelled abbreviation */
+    STK__TOKEN_UNKNOWN = 8,  /* letters of other scripts were left out; the text may be empty */
+    STK__TOKEN_LETTER = 16,  /* a letter by its name: "B" in "vitamin B", or of a spelled abbreviation */
+    STK__TOKEN_DROPPED = 32, /* of a word as it is: other letters or blanks were left out; then UNKNOWN as well */
+    STK__TOKEN_SIGN = 64     /* a sign or a picture that is not spoken; UNKNOWN, without text */
 };
 
 typedef struct stk__token {

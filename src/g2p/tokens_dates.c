@@ -93,7 +93,7 @@ size_t stk__amount_meridiem(stk__scan *s, size_t at, bool dry)
     if ((half != 'a' && half != 'p') || stk__lower((char)stk__scan_byte(s, end - 1)) != 'm' ||
         stk__scan_is(s, end, STK__BYTE_ALNUM) || stk__scan_byte(s, end) == '\'')
         return 0;
-    if (dots && stk__scan_byte(s, end) == '.' && !stk__scan_ends(s, end + 1))
+    if (dots && stk__scan_byte(s, end) == '.' && !stk__scan_sentence_ends(s, end + 1))
         end++;
     if (!dry)
         stk__scan_say(s, half == 'a' ? "a m" : "p m", 0, 0);

@@ -66,6 +66,8 @@ size_t stk__scan_digits(const stk__scan *s, size_t at, size_t most);
 bool stk__scan_after_whole(const stk__scan *s, size_t at);
 /* Whether nothing to be said follows: the text or the paragraph ends, perhaps behind quotes and brackets. */
 bool stk__scan_ends(const stk__scan *s, size_t at);
+/* The same, or a word with a capital follows that often opens a sentence. */
+bool stk__scan_sentence_ends(const stk__scan *s, size_t at);
 /* Copies in lower case. False when it does not fit; nothing is copied then. */
 bool stk__scan_copy_lower(const stk__scan *s, size_t at, size_t end, char *out, size_t size);
 

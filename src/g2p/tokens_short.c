@@ -23,12 +23,29 @@ static size_t acronym_end(const stk__scan *s, size_t at, size_t *count)
     return at;
 }
 
-/* Where the token ends: before its last dot when that ends the text as well, or starts an ellipsis. */
-static size_t without_final_dot(const stk__scan *s, size_t end)
+static bool starts_sentence(const stk__scan *s, size_t next)
+{
+    char word[8];
+    const size_t end = stk__scan_letters(s, next, sizeof word);
+    return stk__scan_copy_lower(s, next, end, word, sizeof word) && stk__opens_sentence(word, end - next);
+}
+
+bool stk__scan_sentence_ends(const stk__scan *s, size_t at)
+{
+    const size_t next = stk__scan_skip_blanks(s, at);
+    return stk__scan_ends(s, at) || (next > at && stk__scan_is(s, next, STK__BYTE_UPPER) && starts_sentence(s, next));
+}
+
+/*
+ * Where the token ends: before its last dot when that ends the text as well, or starts an ellipsis. `any`: the end of
+ * any sentence will do, for nothing of its own follows ("5 p.m. The").
+ */
+static size_t without_final_dot(const stk__scan *s, size_t end, bool any)
 {
     if (stk__scan_before(s, end) != '.')
         return end;
-    return stk__scan_byte(s, end) == '.' || stk__scan_ends(s, end) ? end - 1 : end;
+    const bool ends = any ? stk__scan_sentence_ends(s, end) : stk__scan_ends(s, end);
+    return stk__scan_byte(s, end) == '.' || ends ? end - 1 : end;
 }
 
 static void say_letters(stk__scan *s, size_t at, size_t end)
@@ -71,10 +88,12 @@ static size_t acronym(stk__scan *s, size_t at)
     const size_t owning = owning_acronym(s, at, full_end);
     if (owning)
         return owning;
-    const size_t end = without_final_dot(s, full_end);
-    if (count == 2 && memcmp(s->text + at, "e.g", 3) == 0)
+    const bool example = count == 2 && memcmp(s->text + at, "e.g", 3) == 0;
+    const bool that_is = count == 2 && memcmp(s->text + at, "i.e", 3) == 0;
+    const size_t end = without_final_dot(s, full_end, !example && !that_is);
+    if (example)
         stk__scan_say(s, "for example", at, end);
-    else if (count == 2 && memcmp(s->text + at, "i.e", 3) == 0)
+    else if (that_is)
         stk__scan_say(s, "that is", at, end);
     else
         say_letters(s, at, end);
@@ -87,7 +106,7 @@ static size_t doctorate(stk__scan *s, size_t at, size_t end)
     if (end - at != 2 || at + 4 > s->size || !stk__scan_copy_lower(s, at, at + 4, text, 4) || memcmp(text, "ph.d", 4) ||
         stk__scan_is(s, at + 4, STK__BYTE_ALNUM))
         return 0;
-    end = without_final_dot(s, stk__scan_byte(s, at + 4) == '.' ? at + 5 : at + 4);
+    end = without_final_dot(s, stk__scan_byte(s, at + 4) == '.' ? at + 5 : at + 4, true);
     say_letters(s, at, end);
     return end;
 }
@@ -113,13 +132,6 @@ static bool after_name(const stk__scan *s, size_t at)
     for (int i = 0; i < 40 && (stk__scan_was(s, start, STK__BYTE_ALNUM) || stk__scan_before(s, start) == '\''); i++)
         start--;
     return start < at - 1 && stk__scan_is(s, start, STK__BYTE_UPPER | STK__BYTE_DIGIT);
-}
-
-static bool starts_sentence(const stk__scan *s, size_t next)
-{
-    char word[8];
-    const size_t end = stk__scan_letters(s, next, sizeof word);
-    return stk__scan_copy_lower(s, next, end, word, sizeof word) && stk__opens_sentence(word, end - next);
 }
 
 /* The words that it stands for here, or NULL. What follows starts at `next`. */
@@ -168,7 +180,7 @@ static size_t abbreviation(stk__scan *s, size_t at, size_t end)
     const char *words = words_for(s, a, at, next, true);
     if (!words)
         return 0;
-    size_t done = without_final_dot(s, end + 1);
+    size_t done = without_final_dot(s, end + 1, words == a->after);
     if ((a->flags & STK__ABBREVIATION_LAST) && next > end + 1 && stk__scan_is(s, next, STK__BYTE_UPPER))
         done = end;
     put_short(s, a, words, at, done);

@@ -61,7 +61,8 @@ static size_t put_mark(stk__scan *s, const char *text, size_t at, size_t end)
 
 static size_t put_unknown(stk__scan *s, size_t at, size_t end)
 {
-    stk__scan_put(s, "", 0, at, end, STK__TOKEN_UNKNOWN);
+    const bool letters = stk__scan_byte(s, at) == STK__FOLD_OTHER;
+    stk__scan_put(s, "", 0, at, end, STK__TOKEN_UNKNOWN | (letters ? 0 : STK__TOKEN_SIGN));
     return end;
 }
 

@@ -14,6 +14,8 @@
 #define GROUP_BYTES (32 * 1024)
 /* What the results of a group take in each worker, about. */
 #define WORKER_BYTES (1024 * 1024)
+/* What a byte of a text that is larger than a group takes at most, about: digits become many words. */
+#define TEXT_FACTOR 130
 
 enum { TO_IDS, TO_TEXT };
 enum { UNKNOWN_KEEP, UNKNOWN_FAIL };
@@ -39,6 +41,8 @@ typedef struct {
     size_t group, group_end; /* texts group .. group_end - 1 are in the results */
     uint8_t *ids;            /* of one sample */
     size_t id_capacity;
+    void *charge; /* stands in the budget for what a large text takes */
+    size_t charge_size;
 } g2p_worker;
 
 static stk_status plan_out(stk_plan *plan, const stk_host *host, g2p_state *s, stk_error *err)
@@ -118,9 +122,23 @@ static stk_status g2p_worker_open(const stk_call *call, void **out_worker, stk_e
     return STK_OK;
 }
 
+/* What a large text took is not kept. */
+static void let_go(const stk_call *call, g2p_worker *w)
+{
+    if (!w->charge)
+        return;
+    stk_g2p_results_clear(&w->results);
+    stk__free(w->ids);
+    w->ids = NULL;
+    w->id_capacity = 0;
+    stk_budget_free(call, w->charge, w->charge_size);
+    w->charge = NULL;
+}
+
 static void g2p_worker_close(const stk_call *call)
 {
     g2p_worker *w = call->worker;
+    let_go(call, w);
     stk_g2p_results_clear(&w->results);
     stk__free(w->texts);
     stk__free(w->rows);
@@ -150,14 +168,22 @@ static stk_status g2p_gather(const stk_call *call, stk_sample *const *samples, s
 }
 
 /* Pronounces the texts from the next one on, as many as make a group. */
-static stk_status run_group(const g2p_state *s, g2p_worker *w, stk_error *err)
+static stk_status run_group(const stk_call *call, g2p_worker *w, stk_error *err)
 {
+    const g2p_state *s = call->state;
     int64_t bytes = 0;
     size_t end = w->next;
     do {
         bytes += w->texts[end++].size;
     } while (end < w->count && bytes + w->texts[end].size <= GROUP_BYTES);
     w->group = w->group_end = w->next;
+    let_go(call, w);
+    if (bytes > GROUP_BYTES) {
+        w->charge_size = (size_t)bytes * TEXT_FACTOR;
+        w->charge = stk_budget_alloc(call, w->charge_size, err);
+        if (!w->charge)
+            return err->status;
+    }
     STK_TRY(stk_g2p_texts(s->g, w->texts + w->group, end - w->group, &w->results, w->firsts, err));
     w->group_end = end;
     return STK_OK;
@@ -172,7 +198,7 @@ static stk_status find_tokens(const stk_call *call, stk_sample *sample, const st
     if (w->next >= w->count || w->rows[w->next] != sample->row) /* it comes alone */
         STK_TRY(take_texts(s, w, &sample, 1, err));
     if (w->next >= w->group_end)
-        STK_TRY(run_group(s, w, err));
+        STK_TRY(run_group(call, w, err));
     const size_t at = w->next++ - w->group;
     *out = w->results.tokens + w->firsts[at];
     *out_count = w->firsts[at + 1] - w->firsts[at];
@@ -201,7 +227,7 @@ static stk_status join(const g2p_state *s, g2p_worker *w, const stk_g2p_token *t
         return stk__nomem(most, err);
     for (size_t i = 0; i < count; i++) {
         const bool mark = tokens[i].flags & STK_G2P_PUNCTUATION;
-        if (mark && !s->punctuation)
+        if (!tokens[i].id_count || (mark && !s->punctuation)) /* a sign has none */
             continue;
         if (!mark && after_word && s->spaces)
             w->ids[n++] = STK_G2P_SPACE;

@@ -62,6 +62,12 @@ static void g2p_counts_what_no_lexicon_has(void **state)
         "{\"text\":\"DH AH0 | B IH1 G | W ER1 L D\"}\n{\"text\":\"\"}\n");
 }
 
+static void g2p_whose_fields_nobody_needs_does_not_run(void **state)
+{
+    write_text("hello\n");
+    assert_prints("text(\"$D/t.txt\") | g2p(text, out=p, lexicon=\"$D/x.dict\") | drop(p)", "{\"text\":\"hello\"}\n");
+}
+
 /* Whatever the model says, it is the same in every tile, batch and thread. */
 static void g2p_does_not_depend_on_neighbours(void **state)
 {
@@ -170,6 +176,23 @@ static void g2p_counts_towards_the_budget(void **state)
     stk__text_clear(&text);
 }
 
+static void g2p_of_a_large_text_counts_towards_the_budget(void **state)
+{
+    enum { SIZE = 400000 };
+    char *digits = stk__alloc(SIZE);
+    memset(digits, '7', SIZE);
+    write_file("t.txt", digits, SIZE);
+    stk__free(digits);
+    stk_config config = harness_config();
+    config.memory_bytes = (uint64_t)32 << 20;
+    assert_fails("text(\"$D/t.txt\") | g2p(text) | discard", &config, STK_BUDGET, "budget");
+    config.memory_bytes = (uint64_t)256 << 20;
+    seen s;
+    run_all("text(\"$D/t.txt\") | g2p(text) | discard", &config, &s);
+    assert_true(s.stats.peak_buffer_bytes > (int64_t)SIZE * 100);
+    seen_clear(&s);
+}
+
 static void g2p_goes_on_from_any_batch(void **state)
 {
     static const char *const pipelines[] = {
@@ -224,12 +247,14 @@ int main(void)
         OP_TEST(g2p_makes_names),
         OP_TEST(g2p_leaves_out_marks_and_spaces),
         OP_TEST(g2p_counts_what_no_lexicon_has),
+        OP_TEST(g2p_whose_fields_nobody_needs_does_not_run),
         OP_TEST(g2p_does_not_depend_on_neighbours),
         OP_TEST(g2p_of_long_texts_works_in_groups),
         OP_TEST(g2p_behind_a_filter_and_in_a_stream),
         OP_TEST(g2p_of_unknown_letters_is_kept_or_a_bad_record),
         OP_TEST(g2p_refuses),
         OP_TEST(g2p_counts_towards_the_budget),
+        OP_TEST(g2p_of_a_large_text_counts_towards_the_budget),
         OP_TEST(g2p_goes_on_from_any_batch),
         OP_TEST(g2p_with_another_lexicon_uses_no_old_cache_and_no_old_checkpoint),
     };

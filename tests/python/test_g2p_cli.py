@@ -183,6 +183,36 @@ def test_an_interrupt_leaves_no_file(stoker):
         process.stderr.close()
 
 
+def open_when_read(path):
+    """The writing end of a pipe, once somebody reads it."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.monotonic() < end, "nobody reads it"
+            time.sleep(0.02)
+
+
+def test_an_interrupt_ends_it_while_a_lexicon_is_read(stoker):
+    os.mkfifo(stoker.path("pipe"))
+    process = stoker.start("g2p", "-l", "pipe", "big")
+    try:
+        writer = open_when_read(stoker.path("pipe"))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == -signal.SIGINT
+        os.close(writer)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_symbols_go_to_a_file_as_well(stoker):
+    assert stoker.run("g2p", "--symbols", "-o", "symbols.txt") == ""
+    with open(stoker.path("symbols.txt"), encoding="ascii") as file:
+        assert file.read() == stoker.run("g2p", "--symbols")
+
+
 def test_a_reader_that_goes_away_ends_it(stoker):
     stoker.write("x.dict", "big B IY1 G\n")
     text = stoker.write("t.txt", "big big big\n" * 200000)

@@ -171,7 +171,8 @@ def ask(program, words, *options):
     assert done.returncode == 0, done.stderr
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert [line[0] for line in lines] == list(words), "words are missing or out of order"
-    return [line[1] for line in lines]
+    # A word about which a model says nothing is spelled, or has no letter at all.
+    return ["" if line[1] == "<unk>" or "spelled" in "".join(line[2:]) else line[1] for line in lines]
 
 
 def differing(found, wanted, words):

@@ -22,7 +22,8 @@
 
 /* What the tests of lexicons rely on; nothing here depends on what the model says, only on that it says something. */
 static const char lexicon_text[] = "hello HH AH0 L OW1\nhello(2) HH EH0 L OW1\nworld W ER1 L D\nthe DH AH0\nof AH1 V\n"
-                                   "a AH0\nus AH1 S\ncafe K AH0 F EY1\n3-d TH R IY1 D IY1\n% P ER0 S EH1 N T\n";
+                                   "a AH0\nus AH1 S\ncafe K AH0 F EY1\n3-d TH R IY1 D IY1\n% P ER0 S EH1 N T\n"
+                                   "Ol\xc3\xa9-1 OW0 L EY1\n";
 
 static char lexicon_path[64], own_path[64], bad_path[64];
 static stk_g2p *plain, *with_lexicon;
@@ -195,12 +196,26 @@ static void predict_needs_room_and_a_letter(void **state)
     assert_int_equal(out[0], 'x');
     assert_int_equal(stk_g2p_predict(with_lexicon, "hello", out, 13, NULL), STK_OK);
     assert_string_equal(out, "HH AH0 L OW1");
-    static const char *const words[] = {"", "42", "--", "\xd0\x9c\xd0\xbe"};
+    static const char *const words[] = {"", "42", "--", "\xd0\x9c\xd0\xbe", "'", "'''''"};
     for (size_t i = 0; i < STK_COUNT(words); i++) {
         err.status = STK_OK;
         assert_int_equal(stk_g2p_predict(plain, words[i], out, sizeof out, &err), STK_INVALID);
         assert_non_null(strstr(err.message, "has no letter"));
     }
+}
+
+/* Our model has nothing to say about "h", so its name is said. */
+static void every_letter_alone_is_said(void **state)
+{
+    char out[64];
+    for (char letter = 'a'; letter <= 'z'; letter++)
+        assert_int_equal(stk_g2p_predict(plain, (char[]){letter, 0}, out, sizeof out, NULL), STK_OK);
+    const stk_bytes h = bytes_of("h");
+    stk_g2p_results results = {0};
+    assert_int_equal(stk_g2p_predict_many(plain, &h, 1, &results, NULL), STK_OK);
+    assert_true(results.tokens[0].flags == STK_G2P_SPELLED || results.tokens[0].flags == STK_G2P_PREDICTED);
+    assert_in_range(results.tokens[0].ids[0], STK_G2P_FIRST, STK_G2P_SPACE - 1);
+    stk_g2p_results_clear(&results);
 }
 
 /* ---- many words ---- */
@@ -230,6 +245,25 @@ static void predict_many_gives_a_token_for_each_word(void **state)
     assert_int_equal(stk_g2p_predict_many(plain, words, 0, &results, NULL), STK_OK);
     assert_int_equal(results.count, 0);
     stk_g2p_results_clear(&results);
+    stk_g2p_results_clear(&results);
+}
+
+/* What is left of a word may be another one, which is not asked for. */
+static void words_that_lost_letters_or_blanks_are_not_those_of_the_lexicon(void **state)
+{
+    const stk_bytes words[] = {bytes_of("hel lo"),
+                               bytes_of("\xd0\xbc"
+                                        "hello"),
+                               bytes_of("OL\xc3\x89-1"), bytes_of(" hello ")};
+    stk_g2p_results results = {0};
+    assert_int_equal(stk_g2p_predict_many(with_lexicon, words, STK_COUNT(words), &results, NULL), STK_OK);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(results.tokens[i].flags & ~(uint32_t)(STK_G2P_COMMON | STK_G2P_PREDICTED),
+                         STK_G2P_OOV | STK_G2P_GUESSED);
+    assert_token(&results.tokens[2], "ole-1", "OW0 L EY1", STK_G2P_FROM_LEXICON);
+    assert_token(&results.tokens[3], "hello", "HH AH0 L OW1", STK_G2P_FROM_LEXICON);
+    run_text(with_lexicon, "Ol\xc3\xa9-1", &results);
+    assert_token(&results.tokens[0], "ole-1", "OW0 L EY1", STK_G2P_FROM_LEXICON);
     stk_g2p_results_clear(&results);
 }
 
@@ -545,7 +579,9 @@ int main(void)
         cmocka_unit_test(fingerprint_changes_with_precision_and_lexicons),
         cmocka_unit_test(predict_writes_names_with_blanks_between_them),
         cmocka_unit_test(predict_needs_room_and_a_letter),
+        cmocka_unit_test(every_letter_alone_is_said),
         cmocka_unit_test(predict_many_gives_a_token_for_each_word),
+        cmocka_unit_test(words_that_lost_letters_or_blanks_are_not_those_of_the_lexicon),
         cmocka_unit_test(text_keeps_marks_and_tells_where_words_come_from),
         cmocka_unit_test(common_words_come_before_the_model_and_behind_lexicons),
         cmocka_unit_test(text_with_unknown_letters_is_flagged_and_kept),

@@ -211,6 +211,8 @@ static void tokens_of_times_dates_and_phone_numbers(void **state)
         {"3:00 a.m. sharp", "three a m sharp"},
         {"5pm.", "five p m ."},
         {"at 5 p.m.", "at five p m ."},
+        {"at 5 p.m. The sun", "at five p m . the sun"},
+        {"at 5 p.m. Eastern", "at five p m eastern"},
         {"08:30", "eight thirty"},
         {"15:00", "fifteen hundred"},
         {"10:05:09", "ten oh five oh nine"},
@@ -296,7 +298,7 @@ static void tokens_of_abbreviations(void **state)
         {"Dr Smith", "doctor smith"},
         {"St. John", "saint john"},
         {"Main St. near", "main street near"},
-        {"Main St. The dog", "main street the dog"},
+        {"Main St. The dog", "main street . the dog"},
         {"5th St.", "fifth street ."},
         {"Mount St. Helens", "mount saint helens"},
         {"Elm St, here", "elm street , here"},
@@ -327,6 +329,10 @@ static void tokens_of_abbreviations(void **state)
         {"You and I. Then", "you and i . then"},
         {"U.S. and U.K. law", "u s and u k law"},
         {"in the U.S.A.", "in the u s a ."},
+        {"in the U.S. It was", "in the u s . it was"},
+        {"the U.S. Army", "the u s army"},
+        {"a Ph.D. She", "a p h d . she"},
+        {"e.g. The cat", "for example the cat"},
         {"at 9 a.m. and p.m. too", "at nine a m and p m too"},
         {"a Ph.D. student", "a p h d student"},
         {"U.S.'s", "us's"},
@@ -553,7 +559,8 @@ static void tokens_add_word_splits_nothing(void **state)
     check_word(" word\n", "word", 0);
     check_word("42", "42", STK__TOKEN_UNKNOWN);
     check_word("x-ray", "x-ray", STK__TOKEN_UNKNOWN);
-    check_word("\xd0\xb6", "", STK__TOKEN_UNKNOWN);
+    check_word("\xd0\xb6", "", STK__TOKEN_UNKNOWN | STK__TOKEN_DROPPED);
+    check_word("to day", "today", STK__TOKEN_UNKNOWN | STK__TOKEN_DROPPED);
     check_word("", "", 0);
 }
 

@@ -11,6 +11,8 @@ run --precision fp16 fine
 run --variants fine
 run --lexicon good.dict --variants --format lines fine
 run --lexicon - -
+run --model - -
+run --model - --lexicon - fine
 run fine - fine
 run --symbols fine
 run --lexicon good.dict -o good.dict fine
