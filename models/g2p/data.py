@@ -7,29 +7,20 @@ the most likely path that uses only the chunks of a small inventory.
 import argparse
 import collections
 import os
-import re
 
 import numpy as np
+
+from rates import read_cmudict
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 OUTSIDE, UNKNOWN, FIRST_LETTER = 0, 1, 2
 NEVER = -1e9
 
 
-def read_cmudict(path):
-    """Word to its first pronunciation."""
-    first = {}
-    with open(path, encoding="latin-1") as lines:
-        for line in lines:
-            fields = line.split("#")[0].split()
-            if len(fields) >= 2:
-                first.setdefault(re.sub(r"\(\d+\)$", "", fields[0]), tuple(fields[1:]))
-    return first
-
-
 def read_split(folder):
     """Training words with pronunciations, and the test words."""
-    cmudict = read_cmudict(os.path.join(folder, "cmudict.dict"))
+    listed = read_cmudict(os.path.join(folder, "cmudict.dict"))
+    cmudict = {word: tuple(pronunciations[0]) for word, pronunciations in listed.items()}
     train = {}
     with open(os.path.join(folder, "g014b2b.train"), encoding="ascii") as lines:
         for line in lines:

@@ -12,17 +12,7 @@ import re
 import subprocess
 import sys
 
-from rates import distance, plain
-
-
-def read_cmudict(path):
-    listed = {}
-    with open(path, encoding="latin-1") as lines:
-        for line in lines:
-            fields = line.split("#")[0].split()
-            if len(fields) > 1 and not line.startswith(";;;"):
-                listed.setdefault(re.sub(r"\(\d+\)$", "", fields[0].lower()), []).append(fields[1:])
-    return listed
+from rates import distance, plain, read_cmudict
 
 
 def words_of(path):

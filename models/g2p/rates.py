@@ -1,4 +1,16 @@
-"""What counts as a mistake."""
+"""The dictionary that answers are held against, and what counts as a mistake."""
+import re
+
+
+def read_cmudict(path):
+    """Word to its pronunciations, as they are listed."""
+    listed = {}
+    with open(path, encoding="latin-1") as lines:
+        for line in lines:
+            fields = line.split("#")[0].split()
+            if len(fields) > 1 and not line.startswith(";;;"):
+                listed.setdefault(re.sub(r"\(\d+\)$", "", fields[0].lower()), []).append(fields[1:])
+    return listed
 
 
 def distance(a, b):

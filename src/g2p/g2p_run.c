@@ -279,8 +279,10 @@ static bool is_fixed(const stk_g2p *g, const stk__token *token, stk_g2p_token *o
     if (!(token->flags & STK__TOKEN_LETTER) || token->text_size != 1)
         return false;
     /* A lexicon may have the name of a letter, but its "a" is the article. */
-    if (g->lexicon && out->text[0] != 'a' && stk__lexicon_find(g->lexicon, out->text, 1, &out->ids))
-        return false;
+    if (g->lexicon && out->text[0] != 'a' && (out->id_count = stk__lexicon_find(g->lexicon, out->text, 1, &out->ids))) {
+        out->flags |= STK_G2P_FROM_LEXICON;
+        return true;
+    }
     out->id_count = stk__letter_name(out->text[0], &out->ids);
     out->flags |= STK_G2P_SPELLED;
     return out->id_count > 0;

@@ -420,6 +420,19 @@ static void shrink(stk__lexicon *x)
     x->blob_capacity = x->blob_size;
 }
 
+/* Hands over what was read, or frees it. */
+static stk_status finish(reader *r, stk_status status, stk__lexicon **out)
+{
+    stk__folded_clear(&r->folded);
+    if (status != STK_OK) {
+        stk__lexicon_free(r->lexicon);
+        return status;
+    }
+    shrink(r->lexicon);
+    *out = r->lexicon;
+    return STK_OK;
+}
+
 stk_status stk__lexicon_parse(const char *text, size_t size, const char *name, stk__lexicon **out, stk_error *err)
 {
     stk__lexicon *x = NULL;
@@ -427,14 +440,7 @@ stk_status stk__lexicon_parse(const char *text, size_t size, const char *name, s
     reader r;
     reader_init(&r, x);
     const stk_status status = read_text(&r, text, size, name, err);
-    stk__folded_clear(&r.folded);
-    if (status != STK_OK) {
-        stk__lexicon_free(x);
-        return status;
-    }
-    shrink(x);
-    *out = x;
-    return STK_OK;
+    return finish(&r, status, out);
 }
 
 static stk_status read_path(reader *r, const char *path, stk_error *err)
@@ -456,14 +462,7 @@ stk_status stk__lexicon_read(const char *const *paths, size_t count, stk__lexico
     stk_status status = STK_OK;
     for (size_t i = 0; i < count && status == STK_OK; i++)
         status = read_path(&r, paths[i], err);
-    stk__folded_clear(&r.folded);
-    if (status != STK_OK) {
-        stk__lexicon_free(x);
-        return status;
-    }
-    shrink(x);
-    *out = x;
-    return STK_OK;
+    return finish(&r, status, out);
 }
 
 size_t stk__lexicon_words(const stk__lexicon *x)

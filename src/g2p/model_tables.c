@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kernels/convert.h"
 
 #include "base/banned.h"
 
@@ -70,24 +71,11 @@ static stk_status check_shape(const stk__npy *a, const int64_t *shape, stk_error
     return stk__g2p_bad(err, a->name, "has shape %s, wanted %s", found, wanted);
 }
 
-static float half_to_float(uint16_t half)
-{
-    const int exponent = half >> 10 & 31, fraction = half & 1023;
-    float x;
-    if (exponent == 31)
-        x = fraction ? NAN : INFINITY;
-    else if (exponent == 0)
-        x = ldexpf((float)fraction, -24);
-    else
-        x = ldexpf((float)(fraction | 1024), exponent - 25);
-    return half >> 15 ? -x : x;
-}
-
 static void copy_halves(const stk__npy *a, float *out)
 {
     const uint8_t *p = a->data;
     for (size_t i = 0; i < a->elements; i++)
-        out[i] = half_to_float((uint16_t)(p[2 * i] | p[2 * i + 1] << 8));
+        out[i] = stk__half_to_float((uint16_t)(p[2 * i] | p[2 * i + 1] << 8));
 }
 
 /* In pieces of a fixed size, of which compilers make vectors. */
