@@ -1,11 +1,12 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
-.PHONY: all help deps build test lint demo fuzz bench numerics export-check bench-check format install clean
+.PHONY: all help deps build test lint demo fuzz bench numerics export-check bench-check format wheel test-frameworks \
+        install clean
 
 all: build ## build build/stoker and libstoker.so
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 deps: ## install what is missing (apt-get)
 	@scripts/deps.sh
@@ -41,10 +42,16 @@ bench-check: build ## give results of `stoker bench` to Apache Otava and benchst
 
 format: ## clang-format over all C files
 	@scripts/deps.sh format
-	@find include src libexec cli examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
+	@find include src libexec cli python examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+wheel: deps ## the Python package for every CPython from 3.10 on: dist/*.whl
+	@scripts/wheel.sh
+
+test-frameworks: deps ## the tests of the Python package with real PyTorch and TensorFlow (large downloads)
+	@scripts/test_frameworks.sh
 
 install: build ## install to the prefix of the build directory
 	@meson install -C build
 
 clean: ## remove all build directories
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-asan build-tsan build-fuzz build-wheel dist

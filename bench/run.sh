@@ -27,7 +27,7 @@ fi
 status=0
 python3 bench/run.py "$@" || status=$?
 
-# Images, HDF5, traces, g2p and the ladder have tables of their own; they run when no benchmark was named.
+# Images, HDF5, traces, g2p, Python and the ladder have tables of their own; they run when no benchmark was named.
 quick=
 for argument in "$@"; do
     case $argument in
@@ -40,6 +40,7 @@ bench/images.sh "$@" || status=$?
 bench/hdf5.sh "$@" || status=$?
 bench/traces.sh "$@" || status=$?
 bench/g2p.sh "$@" || status=$?
+bench/python.sh "$@" || status=$?
 if [ "$quick" ]; then
     PICTURES=build/bench-data/images-quick build/cli/stoker bench --ladder bench/steps.toml --rounds 3 || status=$?
 else

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyze/classify.h"
-#include "analyze/top.h"
+#include "analyze/workbench.h"
 #include "base/mem.h"
 #include "workbench.h"
 
@@ -23,44 +23,15 @@ typedef struct top_options {
 
 /* ---- words ---- */
 
-typedef struct top_word {
-    const char *name;
-    int value;
-} top_word;
-
-static const top_word by_words[] = {
-    {"name", STK__TOP_NAME}, {"thread", STK__TOP_THREAD},   {"category", STK__TOP_CATEGORY}, {"file", STK__TOP_FILE},
-    {"step", STK__TOP_STEP}, {"process", STK__TOP_PROCESS}, {"cat", STK__TOP_CATEGORY},      {NULL, 0},
-};
-
-/* The last line has pstats's words for the same. */
-static const top_word sort_words[] = {
-    {"total", STK__TOP_TOTAL},      {"self", STK__TOP_SELF},
-    {"count", STK__TOP_CALLS},      {"mean", STK__TOP_MEAN},
-    {"max", STK__TOP_MAX},          {"name", STK__TOP_BY_NAME},
-    {"cumulative", STK__TOP_TOTAL}, {"tottime", STK__TOP_SELF},
-    {"ncalls", STK__TOP_CALLS},     {NULL, 0},
-};
-
 #define BY_WORDS "name thread category file step process"
 #define SORT_WORDS "total self count mean max name cumulative tottime ncalls"
 
 /* NULL is the first word. False after saying what is wrong. */
-static bool find_word(const char *option, const char *text, const top_word *words, const char *list, int *out)
+static bool find_word(const char *option, const char *text, const stk__word *words, const char *list, int *out)
 {
-    *out = words[0].value;
-    const char *names[16];
-    size_t count = 0;
-    for (; text && words[count].name; count++) {
-        names[count] = words[count].name;
-        if (strcmp(text, words[count].name) == 0) {
-            *out = words[count].value;
-            return true;
-        }
-    }
-    if (!text)
+    const char *nearest = NULL;
+    if (stk__word_find(words, text, out, &nearest))
         return true;
-    const char *nearest = stk__nearest(text, names, count);
     cli_usage_error(&cli_command_top, "--%s is '%s'; it takes one of: %s%s%s%s", option, text, list,
                     nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
     return false;
@@ -85,7 +56,8 @@ static bool read_times(const top_options *o, const stk__trace *t, stk__selection
 static bool read_options(const top_options *o, stk__top_options *out)
 {
     int by, sort;
-    if (!find_word("by", o->by, by_words, BY_WORDS, &by) || !find_word("sort", o->sort, sort_words, SORT_WORDS, &sort))
+    if (!find_word("by", o->by, stk__top_by_words, BY_WORDS, &by) ||
+        !find_word("sort", o->sort, stk__top_sort_words, SORT_WORDS, &sort))
         return false;
     if (o->from_ns < 0 || o->to_ns < 0) {
         cli_usage_error(&cli_command_top, "--from and --to count from the start of the trace and cannot be negative");
@@ -107,14 +79,6 @@ static bool read_options(const top_options *o, stk__top_options *out)
 
 /* ---- rows for programs ---- */
 
-static const char *const source_names[] = {"slices", "samples", "functions"};
-static const char *const unit_names[] = {"ns", "samples", "bytes", "none"};
-
-static const char *const data_columns[] = {
-    "name",    "count",   "total_ns", "mean_ns", "min_ns", "max_ns", "p50_ns",    "p95_ns",
-    "self_ns", "percent", "source",   "unit",    "total",  "self",   "primitive", "self_is_estimate",
-};
-
 static void put_number(cli_table *table, int64_t number, bool known)
 {
     if (known && number != STK__NO_NUMBER)
@@ -128,11 +92,18 @@ static double percent(int64_t part, int64_t all)
     return all > 0 ? 100.0 * (double)part / (double)all : 0;
 }
 
-/* Of a name, with all that runs inside; of a thread or step, what is inside is in the same row and counts once. */
+/* What rows are grouped by; the word has been checked. */
+static stk__top_by grouped_by(const top_options *o)
+{
+    const char *nearest;
+    int by = STK__TOP_NAME;
+    stk__word_find(stk__top_by_words, o->by, &by, &nearest);
+    return (stk__top_by)by;
+}
+
 static double percent_of(const top_options *o, const stk__top *top, const stk__top_row *row)
 {
-    const bool inclusive = top->source != STK__TOP_FUNCTIONS && (o->with_name || !o->by || strcmp(o->by, "name") == 0);
-    return percent(inclusive ? row->total : row->self, top->totals[row->unit]);
+    return stk__top_percent(&(stk__top_options){.by = grouped_by(o), .with_name = o->with_name}, top, row);
 }
 
 static void put_data_row(cli_table *table, const top_options *o, const stk__trace *t, const stk__top *top,
@@ -152,8 +123,8 @@ static void put_data_row(cli_table *table, const top_options *o, const stk__trac
     put_number(table, row->p95, ns);
     put_number(table, row->self, ns);
     cli_table_double(table, percent_of(o, top, row));
-    cli_table_str(table, source_names[top->source]);
-    cli_table_str(table, unit_names[row->unit]);
+    cli_table_str(table, stk__top_source_names[top->source]);
+    cli_table_str(table, stk__unit_names[row->unit]);
     cli_table_int(table, row->total);
     cli_table_int(table, row->self);
     cli_table_int(table, row->primitive);
@@ -264,12 +235,8 @@ static const top_table *table_of(stk__top_source source, uint32_t unit)
 static const char *group_words(const top_options *o, stk__top_source source)
 {
     static const char *const words[] = {"name", "thread", "category", "file", "step", "process"};
-    if (source != STK__TOP_SLICES && (!o->by || strcmp(o->by, "name") == 0))
-        return "function";
-    int by = 0;
-    for (size_t i = 0; o->by && by_words[i].name; i++)
-        by = strcmp(o->by, by_words[i].name) == 0 ? by_words[i].value : by;
-    return words[by];
+    const stk__top_by by = grouped_by(o);
+    return source != STK__TOP_SLICES && by == STK__TOP_NAME ? "function" : words[by];
 }
 
 static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
@@ -291,7 +258,7 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
 {
     static const char *const whole[] = {"time in slices", "sampled", "time in functions"};
     stk__text text = STK__TEXT_INIT;
-    stk__text_puts(&text, source_names[top->source]);
+    stk__text_puts(&text, stk__top_source_names[top->source]);
     if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))
         stk__text_printf(&text, " by %s", group_words(o, top->source));
     stk__text_puts(&text, ": ");
@@ -474,7 +441,7 @@ static int put_source(const top_options *o, const stk__top_options *options, con
     if (stk__top_make(t, source, options, &top, &err) != STK_OK) {
         /* Groups that one kind of data does not know are no reason to hide the others. */
         if (err.status == STK_UNSUPPORTED && !alone) {
-            cli_say("no rows of %s: %s", source_names[source], err.message);
+            cli_say("no rows of %s: %s", stk__top_source_names[source], err.message);
             return CLI_OK;
         }
         cli_say_error(&err, NULL, NULL);
@@ -482,7 +449,7 @@ static int put_source(const top_options *o, const stk__top_options *options, con
     }
     bool good = true;
     if (!top.count && is_filtered(o))
-        cli_say("no %.*s matches", (int)strlen(source_names[source]) - 1, source_names[source]);
+        cli_say("no %.*s matches", (int)strlen(stk__top_source_names[source]) - 1, stk__top_source_names[source]);
     if (data) {
         for (size_t i = 0; i < rows_shown(o, top.count); i++)
             put_data_row(data, o, t, &top, &top.rows[i]);
@@ -501,7 +468,7 @@ static int put_all(const top_options *o, const stk__top_options *options, const 
     if (!count)
         cli_say("stoker: there are no slices, samples or functions in what was read");
     cli_table *data = NULL;
-    if (format != CLI_TABLE && !(data = cli_table_new(format, data_columns, STK_COUNT(data_columns)))) {
+    if (format != CLI_TABLE && !(data = cli_table_new(format, stk__top_columns, STK__TOP_COLUMNS))) {
         cli_say("stoker: out of memory");
         return CLI_FAILED;
     }

@@ -1,10 +1,9 @@
 /* Opening and writing of traces for the commands on them: patterns, progress, and what was left out or changed. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "analyze/workbench.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "workbench.h"
 
@@ -76,7 +75,14 @@ int cli_no_trace(const cli_command *command)
     return cli_usage_error(command, "no trace; give one or more files, or - for standard input");
 }
 
-static int expand(const cli_command *command, char *const *paths, size_t count, stk__paths *out)
+static void say_repeated(void *arg, const char *path, const char *before)
+{
+    const bool *quiet = arg;
+    if (!*quiet)
+        cli_say("%s: the same file as %s, read once", path, before);
+}
+
+static int expand(const cli_command *command, char *const *paths, size_t count, bool quiet, stk__paths *out)
 {
     stk_error err;
     stk_error_clear(&err);
@@ -87,49 +93,25 @@ static int expand(const cli_command *command, char *const *paths, size_t count, 
         pipes += strcmp(paths[i], "-") == 0;
     if (pipes > 1)
         return cli_usage_error(command, "'-' given %zu times; standard input can be read once", pipes);
-    for (size_t i = 0; i < count; i++) {
-        if (stk__paths_glob(out, paths[i], &err) != STK_OK) {
-            cli_say_error(&err, NULL, NULL);
-            return cli_exit_code(&err);
-        }
-    }
-    return CLI_OK;
-}
-
-/* One file given twice, perhaps by a pattern, would be counted twice. */
-static void drop_repeated(stk__paths *paths, bool quiet)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < paths->count; i++) {
-        struct stat a, b;
-        const char *before = NULL;
-        for (size_t j = 0; j < kept && !before && stat(paths->items[i], &a) == 0; j++) {
-            if (stat(paths->items[j], &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-                before = paths->items[j];
-        }
-        if (!before) {
-            paths->items[kept++] = paths->items[i];
-            continue;
-        }
-        if (!quiet)
-            cli_say("%s: the same file as %s, read once", paths->items[i], before);
-        stk__free(paths->items[i]);
-    }
-    paths->count = kept;
+    if (stk__trace_paths((const char *const *)paths, count, out, say_repeated, &quiet, &err) == STK_OK)
+        return CLI_OK;
+    cli_say_error(&err, NULL, NULL);
+    return cli_exit_code(&err);
 }
 
 int cli_trace_open(const cli_command *command, const cli_trace_options *options, char *const *paths, size_t count,
                    stk__trace **out)
 {
     stk__paths expanded = {0};
-    int code = expand(command, paths, count, &expanded);
-    if (code == CLI_OK && options->cache_dir && options->no_cache)
+    int code = CLI_OK;
+    if (options->cache_dir && options->no_cache && count)
         code = cli_usage_error(command, "--cache-dir and --no-cache exclude each other");
+    if (code == CLI_OK)
+        code = expand(command, paths, count, options->quiet, &expanded);
     if (code != CLI_OK) {
         stk__paths_clear(&expanded);
         return code;
     }
-    drop_repeated(&expanded, options->quiet);
     char *cache_dir = options->no_cache ? NULL : options->cache_dir ? stk__strdup(options->cache_dir) : cli_cache_dir();
     progress drawn = {stk__now_ns()};
     const char *temp_dir = options->temp_dir ? options->temp_dir : getenv("TMPDIR");

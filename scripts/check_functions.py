@@ -25,7 +25,7 @@ def check(path):
 
 def main():
     problems = []
-    for path in lintlib.files("src", "libexec", "cli", "examples", "tests", "bench", endings=(".c",)):
+    for path in lintlib.files("src", "libexec", "cli", "python", "examples", "tests", "bench", endings=(".c",)):
         problems += check(path)
     lintlib.report(problems, "functions")
 

@@ -22,7 +22,7 @@ MAY_USE = {
     "libexec": ["base", "formats/hdf5_wire.h", "formats/hdf5_filter.h"],
     "cli": ["base", "formats", "trace", "stats", "analyze", "bench"],
     "examples": [],
-    "python": [],
+    "python/src": [],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -43,7 +43,7 @@ def check(path):
         layer = os.path.dirname(target)
         if layer == own and layer:
             continue
-        if not layer and directory in ("cli", "examples", "libexec", "src"):
+        if not layer and directory in ("cli", "examples", "libexec", "python/src", "src"):
             continue
         if not layer:
             yield f'{path}:{line}: "{target}" is written without its directory, wanted "{own}/{target}"'

@@ -36,6 +36,8 @@ need_command git git
 need_command hyperfine hyperfine
 [ -e /usr/share/benchmark/compare.py ] || missing+=(libbenchmark-tools)
 python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
+python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' >/dev/null 2>&1 ||
+    missing+=(python3-dev)
 for wish in "$@"; do
     case $wish in
     fuzz)
@@ -69,16 +71,32 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-# Python packages that tests compare with, and photographs. Without them those tests are skipped, and say so.
+# Environments of Python packages. Without them the tests that need them are skipped, and say so.
+pip_install() { "$1/bin/python" -m pip install -q --disable-pip-version-check "${@:2}"; }
+
+fresh_venv() { rm -rf "$1" && python3 -m venv "$1"; }
+
+# What tests compare with, and photographs.
 wanted=tests/python/requirements.txt
 pictures=tests/python/requirements-pictures.txt
 if ! cat "$wanted" "$pictures" | cmp -s - .venv-test/requirements.txt; then
-    rm -rf .venv-test
-    python3 -m venv .venv-test
-    pip=(.venv-test/bin/python -m pip install -q --disable-pip-version-check)
-    if "${pip[@]}" -r "$wanted" && "${pip[@]}" --no-deps -r "$pictures"; then
+    fresh_venv .venv-test
+    if pip_install .venv-test -r "$wanted" && pip_install .venv-test --no-deps -r "$pictures"; then
         cat "$wanted" "$pictures" > .venv-test/requirements.txt
     else
         echo "deps.sh: could not install $wanted and $pictures; tests that need them will be skipped" >&2
     fi
 fi
+
+# What builds the wheel of the Python package, and what its tests run with.
+for pair in .venv-wheel:python/requirements-wheel.txt .venv-package:tests/python/requirements-package.txt; do
+    venv=${pair%%:*} wanted=${pair#*:}
+    if ! cmp -s "$wanted" "$venv/requirements.txt"; then
+        fresh_venv "$venv"
+        if pip_install "$venv" -r "$wanted"; then
+            cp "$wanted" "$venv/requirements.txt"
+        else
+            echo "deps.sh: could not install $wanted; tests of the Python package will be skipped" >&2
+        fi
+    fi
+done

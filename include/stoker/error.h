@@ -30,7 +30,8 @@ extern "C" {
     X(CANCELLED, "cancelled")                                            \
     X(UNSUPPORTED, "not supported")                                      \
     X(MISMATCH, "checkpoint does not fit")                               \
-    X(LIMIT, "too many bad records")
+    X(LIMIT, "too many bad records")                                     \
+    X(TIMEOUT, "not ready in time")
 
 typedef enum stk_status {
 #define STK_STATUS_ENUM(name, text) STK_##name,
@@ -67,6 +68,9 @@ STK_API stk_status stk_error_set(stk_error *err, stk_status status, const char *
  * safe on a terminal. Always ends with NUL; returns the length that was needed. Since 0.1.
  */
 STK_API size_t stk_error_format(const stk_error *err, char *out, size_t size);
+
+/* Frees what a function of this library gave to be freed. NULL is fine. Since 0.1. */
+STK_API void stk_free(void *p);
 
 /* Name ("CORRUPT") and text ("corrupt data") of a status. Since 0.1. */
 STK_API const char *stk_status_name(stk_status status);

@@ -322,6 +322,8 @@ typedef struct stk_op {
     const struct stk__fuse *fuse;
     /* STK_ROLE_ROWS: changes the columns of a finished batch in place. `at` has the batch's number, for random numbers. */
     stk_status (*process_rows)(const stk_call *call, const stk_batch *batch, const stk_sample *at, stk_error *err);
+    /* Optional: what traces, plans and statistics call this one in place of `name`; asked after `schema`, lives as long as the state. */
+    const char *(*label)(const void *state);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);

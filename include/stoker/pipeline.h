@@ -26,6 +26,8 @@ typedef struct stk_registry stk_registry;
 STK_API stk_status stk_registry_new(stk_registry **out, stk_error *err);
 /* Adds the ops of a plug-in; a name that is taken is refused. The object stays loaded until the registry is freed. Since 0.1. */
 STK_API stk_status stk_registry_load(stk_registry *registry, const char *path, stk_error *err);
+/* Adds ops of the program itself, a NULL-terminated list that outlives the registry; a name that is taken is refused. Since 0.1. */
+STK_API stk_status stk_registry_add(stk_registry *registry, const stk_op *const *ops, stk_error *err);
 STK_API void stk_registry_free(stk_registry *registry);
 /* Ops by number in alphabetical order, and by name (NULL: none such). Since 0.1. */
 STK_API size_t stk_registry_count(const stk_registry *registry);
@@ -63,6 +65,16 @@ typedef struct stk_config {
     stk_status (*print)(void *arg, const char *text, size_t size, stk_error *err); /* takes what `print` prints; may be NULL */
     void *print_arg;
     bool on_demand;               /* make a batch only when next asks for it, as loops without prefetch do; for comparison */
+    const char *resume_state;     /* what stk_pipeline_state gave, to go on from; not together with resume_path */
+    int64_t first_epoch;          /* begin with this epoch: with `repeat` as the last op it is the first that is given (of the
+                                     ones that it counts, whose batches keep their numbers where these are known), else the
+                                     whole run is that epoch. To the bit what a run from the start gives there. 0..2^31. Not
+                                     used when the run is resumed. */
+    void *(*batch_alloc)(void *arg, size_t size); /* memory of columns: values, offsets and shapes of rows, not the contents
+                                                     of STK_BYTES; 64-byte aligned; any thread, locks held: it must not call
+                                                     back. NULL: none left. May be NULL: the usual one */
+    void (*batch_free)(void *arg, void *p, size_t size); /* set when batch_alloc is; any thread, locks held */
+    void *batch_arg;
 } stk_config;
 
 /* ---- the text of a pipeline, op by op, for programs that change it ---- */
@@ -97,7 +109,20 @@ STK_API void stk_pipeline_close(stk_pipeline *pipeline);
  * fine while the budget allows (else STK_BUDGET instead of waiting for ever). One thread at a time. Since 0.1.
  */
 STK_API stk_status stk_pipeline_next(stk_pipeline *pipeline, const stk_batch **out, stk_error *err);
+/* The same, but STK_TIMEOUT when none is ready within that time; 0 or less only looks. A later call goes on waiting: the batch
+   is made meanwhile, and calls that follow each other are one wait in traces. Since 0.1. */
+STK_API stk_status stk_pipeline_next_within(stk_pipeline *pipeline, int64_t timeout_ns, const stk_batch **out, stk_error *err);
+/* Any thread, also while another is in next. The memory of a batch is its holder's, to read and to write. */
 STK_API void stk_batch_release(stk_pipeline *pipeline, const stk_batch *batch);
+/*
+ * Stops the workers and frees everything but the batches that are held: these stay valid until they are released, from any
+ * thread. Next gives STK_CANCELLED from here on, as do consume and finish, and sinks publish nothing; state and statistics stay
+ * as they are. close must follow, after the last release. Any thread, also while others are in next, release, state or the
+ * statistics, but not in consume or finish: stop waits for the next that is under way, which returns STK_CANCELLED, and for the
+ * op that each worker is in. A second stop returns when the first is done. Recorder and callbacks of the configuration are not
+ * used after it, but for batch_free. Since 0.1.
+ */
+STK_API void stk_pipeline_stop(stk_pipeline *pipeline);
 
 /*
  * Hands a batch to the sink at the end of the pipeline, where there is one; stk_pipeline_finish publishes what the sink
@@ -114,6 +139,9 @@ STK_API void stk_pipeline_cancel(stk_pipeline *pipeline);
  * Writes, atomically, the place after the last batch that next returned. Small for any run: numbers only. Since 0.1.
  */
 STK_API stk_status stk_pipeline_checkpoint(stk_pipeline *pipeline, const char *path, stk_error *err);
+
+/* The same as a text, for config.resume_state. Freed by stk_free. Since 0.1. */
+STK_API stk_status stk_pipeline_state(stk_pipeline *pipeline, char **out_text, stk_error *err);
 
 /* XXH3-128 over every batch fed to it, in order: field names, dtypes, shapes, bytes. */
 typedef struct stk_digest stk_digest;
@@ -145,6 +173,7 @@ typedef struct stk_stats {
     int threads;
     int64_t total_batches;    /* of the whole run; -1: unknown or endless */
     int64_t ready_batches;    /* finished, not yet taken */
+    int64_t epoch_batches;    /* of one epoch, where `repeat` is the last op; else of the run; -1: not known before it is over */
 } stk_stats;
 
 STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);

@@ -32,6 +32,12 @@ typedef struct stk_recorder_stats {
  */
 STK_API stk_status stk_recorder_open(const char *path, const stk_recorder_options *options, stk_recorder **out,
                                      stk_error *err);
+/*
+ * Finishes the file: ends spans that are open, writes what is left, then totals. Marks and runs that still go to the recorder,
+ * also meanwhile, do no harm and are ignored from here on; it must be closed all the same, once nothing uses it. Called again
+ * it does nothing, nor does close then tell a failure once more. Not by two threads at once. `out_stats` may be NULL. Since 0.1.
+ */
+STK_API stk_status stk_recorder_stop(stk_recorder *recorder, stk_recorder_stats *out_stats, stk_error *err);
 /* Writes what is left, then totals per name with what was lost. Frees the recorder. `out_stats` may be NULL. Since 0.1. */
 STK_API stk_status stk_recorder_close(stk_recorder *recorder, stk_recorder_stats *out_stats, stk_error *err);
 

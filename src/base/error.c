@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/str.h"
 
 #include "base/banned.h"
@@ -53,6 +54,11 @@ size_t stk_error_format(const stk_error *err, char *out, size_t size)
         stk__text_printf(&t, "field '%s': ", err->field);
     stk__text_puts(&t, err->message[0] ? err->message : stk_status_text(err->status));
     return stk__escape_terminal(text, out, size);
+}
+
+void stk_free(void *p)
+{
+    stk__free(p);
 }
 
 const char *stk_status_name(stk_status status)

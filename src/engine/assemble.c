@@ -140,6 +140,7 @@ static void new_round(stk_pipeline *p)
 {
     const stk__chain *chain = &p->plan.chain;
     p->skip_epoch = false;
+    p->place.round_batches = 0;
     for (int i = chain->batch_at; i < chain->count; i++) {
         if (chain->nodes[i].order->kind == STK__ORDER_REPEAT)
             break;
@@ -161,7 +162,9 @@ static stk_status emit(stk_pipeline *p, int64_t next_ticket, bool *out_end, stk_
     }
     STK_TRY(stk__slab_finish(p, slab, err));
     slab->batch.index = p->place.batches++;
-    STK_TRY(stk__worker_rows(p->assembler, &slab->batch, err));
+    const int64_t in_round = p->place.round_batches++;
+    slab->number = stk__chain_ends_in_repeat(&p->plan.chain) ? in_round : slab->batch.index;
+    STK_TRY(stk__worker_rows(p->assembler, &slab->batch, slab->number, err));
     p->place.samples += slab->batch.rows;
     p->place.ticket = next_ticket;
     slab->after = p->place;

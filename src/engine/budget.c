@@ -55,29 +55,57 @@ stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *
                          want, used, limit);
 }
 
-static bool drop_spare(stk__chunk_pool *pool);
-
-void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err)
+static void release(const stk__allocator *from, void *p, size_t size)
 {
-    if (!stk__budget_charge(budget, size) &&
-        !(budget->pool && drop_spare(budget->pool) && stk__budget_charge(budget, size))) {
-        stk__budget_error(budget, size, err);
-        return NULL;
-    }
-    void *p = stk__alloc_aligned(size);
+    if (from)
+        from->free(from->arg, p, size);
+    else
+        stk__free(p);
+}
+
+/* NULL with err set. Vector code and the frameworks that take batches over rely on the alignment. */
+static void *acquire(const stk__allocator *from, size_t size, stk_error *err)
+{
+    void *p = from ? from->alloc(from->arg, size) : stk__alloc_aligned(size);
     if (!p) {
-        stk__budget_return(budget, size);
         stk__nomem(size, err);
+    } else if ((uintptr_t)p % 64 != 0) {
+        stk_error_set(err, STK_INVALID, "batch_alloc gave memory at %p, wanted an address that 64 divides", p);
+        release(from, p, size);
+        p = NULL;
     }
     return p;
 }
 
-void stk__budget_free(stk__budget *budget, void *p, size_t size)
+static void *alloc_from(stk__budget *budget, const stk__allocator *from, size_t size, stk_error *err)
+{
+    if (!stk__budget_charge(budget, size) &&
+        !(budget->pool && stk__chunk_pool_trim(budget->pool) && stk__budget_charge(budget, size))) {
+        stk__budget_error(budget, size, err);
+        return NULL;
+    }
+    void *p = acquire(from, size, err);
+    if (!p)
+        stk__budget_return(budget, size);
+    return p;
+}
+
+static void free_to(stk__budget *budget, const stk__allocator *from, void *p, size_t size)
 {
     if (!p)
         return;
-    stk__free(p);
+    release(from, p, size);
     stk__budget_return(budget, size);
+}
+
+void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err)
+{
+    return alloc_from(budget, NULL, size, err);
+}
+
+void stk__budget_free(stk__budget *budget, void *p, size_t size)
+{
+    free_to(budget, NULL, p, size);
 }
 
 stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra, stk_error *err)
@@ -87,12 +115,12 @@ stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra
     if (extra > SIZE_MAX / 4 - b->size)
         return stk__budget_error(budget, extra, err);
     const size_t capacity = STK_MAX(b->size + extra, STK_MAX(b->capacity + b->capacity / 2, (size_t)1024));
-    char *data = stk__budget_alloc(budget, capacity, err);
+    char *data = alloc_from(budget, b->from, capacity, err);
     if (!data)
         return err && err->status ? err->status : STK_NOMEM;
     if (b->size)
         memcpy(data, b->data, b->size);
-    stk__budget_free(budget, b->data, b->capacity);
+    free_to(budget, b->from, b->data, b->capacity);
     b->data = data;
     b->capacity = capacity;
     return STK_OK;
@@ -100,8 +128,8 @@ stk_status stk__buffer_reserve(stk__buffer *b, stk__budget *budget, size_t extra
 
 void stk__buffer_clear(stk__buffer *b, stk__budget *budget)
 {
-    stk__budget_free(budget, b->data, b->capacity);
-    *b = (stk__buffer){0};
+    free_to(budget, b->from, b->data, b->capacity);
+    *b = (stk__buffer){.from = b->from};
 }
 
 struct stk__chunk_pool {
@@ -128,8 +156,7 @@ static void chunk_destroy(stk__chunk_pool *pool, stk__chunk *chunk)
     stk__budget_free(pool->budget, chunk, sizeof *chunk + chunk->capacity);
 }
 
-/* Frees all spare chunks; true when there were any. */
-static bool drop_spare(stk__chunk_pool *pool)
+bool stk__chunk_pool_trim(stk__chunk_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     stk__chunk *chunk = pool->spare;
@@ -149,7 +176,7 @@ void stk__chunk_pool_free(stk__chunk_pool *pool)
 {
     if (!pool)
         return;
-    drop_spare(pool);
+    stk__chunk_pool_trim(pool);
     pool->budget->pool = NULL;
     pthread_mutex_destroy(&pool->lock);
     stk__free(pool);

@@ -28,10 +28,18 @@ stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *
 void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err);
 void stk__budget_free(stk__budget *budget, void *p, size_t size);
 
+/* Where memory comes from that the program wants to give itself, pinned say. 64-byte aligned. */
+typedef struct stk__allocator {
+    void *(*alloc)(void *arg, size_t size);
+    void (*free)(void *arg, void *p, size_t size);
+    void *arg;
+} stk__allocator;
+
 /* A buffer that grows and keeps its memory. */
 typedef struct stk__buffer {
     char *data;
     size_t size, capacity;
+    const stk__allocator *from; /* NULL: the usual one */
 } stk__buffer;
 
 /* Makes room for `extra` more bytes behind `size`. */
@@ -53,6 +61,8 @@ typedef struct stk__chunk_pool stk__chunk_pool;
 stk__chunk_pool *stk__chunk_pool_new(stk__budget *budget);
 void stk__chunk_pool_free(stk__chunk_pool *pool);
 void stk__chunk_unref(stk__chunk_pool *pool, stk__chunk *chunk);
+/* Frees the spare ones; true when there were any. */
+bool stk__chunk_pool_trim(stk__chunk_pool *pool);
 
 /* An arena holds one reference to each of its chunks. One thread at a time. */
 typedef struct stk__arena {

@@ -14,11 +14,16 @@
 
 #define HEADER "stoker-checkpoint 1\n"
 #define MAX_BYTES (64 * 1024)
+/* As many as repeat can count, and rounds of one without end that any run can come to. */
+#define FIRST_EPOCH_MAX ((int64_t)1 << 31)
+#define ROUNDS_MAX ((int64_t)1 << 48)
 
 /* All numbers of the file, by name. */
-#define SINGLE_LIST(X)                                                                                        \
-    X(batches) X(samples) X(ticket) X(position) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(world) X(rank) \
-    X(epoch) X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size) X(has_digest)
+#define SINGLE_LIST(X)                                                                                            \
+    X(batches)                                                                                                    \
+    X(samples) X(ticket) X(position) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(world) X(rank) X(epoch) \
+        X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size) X(has_digest) X(first_epoch)        \
+            X(round_batches)
 
 static void put_array(stk__text *t, const char *name, const int64_t *values, int count)
 {
@@ -102,7 +107,8 @@ static bool is_count(int64_t n)
 
 static bool sane(const stk__checkpoint *c)
 {
-    bool ok = c->world > 0 && c->rank < c->world && c->position <= c->batches;
+    bool ok = c->world > 0 && c->rank < c->world && c->position <= c->batches && c->first_epoch <= FIRST_EPOCH_MAX &&
+              c->epoch <= ROUNDS_MAX && c->elastic_epoch <= ROUNDS_MAX;
 #define CHECK(name) ok = ok && is_count(c->name);
     SINGLE_LIST(CHECK)
 #undef CHECK
@@ -169,19 +175,37 @@ static void shard_of(const stk_pipeline *p, int64_t *world, int64_t *rank)
     }
 }
 
-stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error *err)
+/* The place after the last batch that next returned. */
+static void take_place(stk_pipeline *p, stk__checkpoint *c)
 {
-    stk_error_clear(err);
-    const stk__place *at = &p->consumed;
-    stk__checkpoint c = {.pipeline = p->plan.fingerprint, .data = stk__data_fingerprint(p, p->plan.segment_count), .batches = at->batches,
-                         .samples = at->samples, .ticket = at->ticket, .position = at->batches - p->index_base,
-                         .skipped = at->skipped, .quarantined = at->quarantined, .dropped = at->dropped,
-                         .lost_bytes = at->lost_bytes, .batch_size = p->plan.batching.size,
-                         .elastic = p->plan.chain.elastic, .elastic_epoch = p->plan.chain.elastic_epoch,
-                         .elastic_base = p->plan.chain.elastic_base};
-    memcpy(c.relay_seen, at->relay_seen, sizeof c.relay_seen);
-    memcpy(c.relay_epoch, at->relay_epoch, sizeof c.relay_epoch);
-    memcpy(c.batch_seen, at->batch_seen, sizeof c.batch_seen);
+    pthread_mutex_lock(&p->lock);
+    const stk__place at = p->consumed;
+    pthread_mutex_unlock(&p->lock);
+    *c = (stk__checkpoint){.pipeline = p->plan.fingerprint,
+                           .data = p->data_fingerprint,
+                           .batches = at.batches,
+                           .samples = at.samples,
+                           .ticket = at.ticket,
+                           .position = at.batches - p->index_base,
+                           .skipped = at.skipped,
+                           .quarantined = at.quarantined,
+                           .dropped = at.dropped,
+                           .lost_bytes = at.lost_bytes,
+                           .batch_size = p->plan.batching.size,
+                           .elastic = p->plan.chain.elastic,
+                           .elastic_epoch = p->plan.chain.elastic_epoch,
+                           .elastic_base = p->plan.chain.elastic_base,
+                           .first_epoch = p->first_epoch,
+                           .round_batches = at.round_batches};
+    memcpy(c->relay_seen, at.relay_seen, sizeof c->relay_seen);
+    memcpy(c->relay_epoch, at.relay_epoch, sizeof c->relay_epoch);
+    memcpy(c->batch_seen, at.batch_seen, sizeof c->batch_seen);
+}
+
+static stk_status print_place(stk_pipeline *p, stk__text *out, stk_error *err)
+{
+    stk__checkpoint c;
+    take_place(p, &c);
     shard_of(p, &c.world, &c.rank);
     if (p->direct && !stk__chain_inelastic(&p->plan.chain))
         stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);
@@ -189,10 +213,30 @@ stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error 
         c.has_digest = 1;
         stk__digest_get(p->digest, &c.digest_high, &c.digest_low);
     }
+    stk__checkpoint_print(&c, out);
+    return out->failed ? stk__nomem(out->length, err) : STK_OK;
+}
+
+stk_status stk_pipeline_checkpoint(stk_pipeline *p, const char *path, stk_error *err)
+{
+    stk_error_clear(err);
     stk__text t = STK__TEXT_INIT;
-    stk__checkpoint_print(&c, &t);
-    const stk_status status = t.failed ? stk__nomem(t.length, err) : stk__write_file(path, t.data, t.length, err);
+    stk_status status = print_place(p, &t, err);
+    if (status == STK_OK)
+        status = stk__write_file(path, t.data, t.length, err);
     stk__text_clear(&t);
+    return status;
+}
+
+stk_status stk_pipeline_state(stk_pipeline *p, char **out_text, stk_error *err)
+{
+    stk_error_clear(err);
+    stk__text t = STK__TEXT_INIT;
+    const stk_status status = print_place(p, &t, err);
+    if (status == STK_OK)
+        *out_text = t.data;
+    else
+        stk__text_clear(&t);
     return status;
 }
 
@@ -201,7 +245,58 @@ bool stk_pipeline_carry_digest(stk_pipeline *p, stk_digest *digest)
     p->digest = digest;
     if (p->resumed_digest)
         stk__digest_set(digest, p->digest_high, p->digest_low);
-    return p->resumed_digest || !p->plan.config.resume_path;
+    return p->resumed_digest || !stk__resumes(p);
+}
+
+/* Batches, or tickets, of the epochs before this one, where they can be counted and have an end. */
+static stk_status epochs_before(const stk_pipeline *p, int64_t epoch, int64_t *out, stk_error *err)
+{
+    const stk__chain *chain = &p->plan.chain;
+    const int64_t each = p->direct ? chain->nodes[chain->count - 1].in : chain->samples;
+    const int64_t total = p->direct ? chain->total : p->total_tickets;
+    if (each == STK__ENDLESS)
+        return stk_error_set(err, STK_INVALID, "the run cannot begin with epoch %" PRId64 ": an epoch has no end",
+                             epoch);
+    const int64_t before = stk__position_scale(epoch, each, 0);
+    if (before >= STK__POSITION_MAX && total == STK__ENDLESS)
+        return stk_error_set(err, STK_INVALID, "the run cannot begin with epoch %" PRId64 ": it lies behind batch 2^62",
+                             epoch);
+    *out = STK_MIN(before, total);
+    return STK_OK;
+}
+
+stk_status stk__begin_epoch(stk_pipeline *p, int64_t epoch, stk_error *err)
+{
+    stk__chain *chain = &p->plan.chain;
+    if (epoch < 0 || epoch > FIRST_EPOCH_MAX)
+        return stk_error_set(err, STK_INVALID, "first_epoch must be in 0..%" PRId64 ", got %" PRId64, FIRST_EPOCH_MAX,
+                             epoch);
+    p->first_epoch = epoch;
+    if (epoch == 0)
+        return STK_OK;
+    if (!stk__chain_ends_in_repeat(chain)) {
+        const bool repeats_last =
+            !p->plan.batch && chain->count > 0 && chain->nodes[chain->count - 1].order->kind == STK__ORDER_REPEAT;
+        if (repeats_last)
+            return stk_error_set(err, STK_INVALID,
+                                 "the run cannot begin with epoch %" PRId64
+                                 ": samples of several epochs share batches; put a "
+                                 "batch before repeat",
+                                 epoch);
+        chain->outer_epoch = epoch;
+        return STK_OK;
+    }
+    if (p->plan.stream) {
+        stk__feeder_begin(p, epoch);
+        return STK_OK;
+    }
+    int64_t start = 0;
+    STK_TRY(epochs_before(p, epoch, &start, err));
+    if (p->direct)
+        p->next_batch = p->place.batches = start;
+    else
+        p->next_ticket = p->place.ticket = start;
+    return STK_OK;
 }
 
 /* Goes on with another number of ranks, in the middle of an epoch. */
@@ -217,8 +312,10 @@ static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64
     if (c->consumed > shard->in)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64,
                              c->consumed, shard->in);
+    const bool counts_epochs = stk__chain_ends_in_repeat(&p->plan.chain);
+    const int64_t began = c->elastic ? c->elastic_epoch : counts_epochs ? c->first_epoch : 0;
     if (c->elastic_base <= shard->in &&
-        stk__chain_out_of_step(&p->plan.chain, c->world, c->elastic_epoch, c->elastic_base, c->epoch))
+        stk__chain_out_of_step(&p->plan.chain, c->world, began, c->elastic_base, c->epoch))
         return stk_error_set(err, STK_MISMATCH,
                              "the checkpoint is of a run with %" PRId64 " ranks, whose epochs differ in length, so that its "
                              "place is not that of the others; write shard(uneven=pad) or shard(uneven=drop)",
@@ -263,10 +360,21 @@ static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *er
     if (c->pipeline != p->plan.fingerprint)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint is of another pipeline: ops, options or seed differ%s",
                              c->batch_size != p->plan.batching.size ? " (its batch size does)" : "");
-    if (c->data != stk__data_fingerprint(p, p->plan.segment_count))
+    if (c->data != p->data_fingerprint)
         return stk_error_set(err, STK_MISMATCH, "the checkpoint is of other data: files, sizes or contents differ");
-    p->place = (stk__place){.batches = c->batches, .samples = c->samples, .ticket = c->ticket, .skipped = c->skipped,
-                            .quarantined = c->quarantined, .dropped = c->dropped, .lost_bytes = c->lost_bytes};
+    if (stk__begin_epoch(p, c->first_epoch, err) != STK_OK) {
+        if (err)
+            err->status = STK_MISMATCH; /* the checkpoint says so, not the caller */
+        return STK_MISMATCH;
+    }
+    p->place = (stk__place){.batches = c->batches,
+                            .samples = c->samples,
+                            .round_batches = c->round_batches,
+                            .ticket = c->ticket,
+                            .skipped = c->skipped,
+                            .quarantined = c->quarantined,
+                            .dropped = c->dropped,
+                            .lost_bytes = c->lost_bytes};
     memcpy(p->place.relay_seen, c->relay_seen, sizeof c->relay_seen);
     memcpy(p->place.relay_epoch, c->relay_epoch, sizeof c->relay_epoch);
     memcpy(p->place.batch_seen, c->batch_seen, sizeof c->batch_seen);
@@ -280,17 +388,42 @@ static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *er
     return STK_OK;
 }
 
-stk_status stk__checkpoint_load(stk_pipeline *p, const char *path, stk_error *err)
+/* Reads the text, which is changed on the way, and goes there. */
+static stk_status load_text(stk_pipeline *p, char *text, size_t size, stk_error *err)
+{
+    stk__checkpoint c;
+    STK_TRY(stk__checkpoint_parse(text, size, &c, err));
+    return apply(p, &c, err);
+}
+
+static stk_status load_file(stk_pipeline *p, const char *path, stk_error *err)
 {
     char *text;
     size_t size;
     STK_TRY(stk__read_file(path, MAX_BYTES, &text, &size, err));
-    stk__checkpoint c;
-    stk_status status = stk__checkpoint_parse(text, size, &c, err);
-    if (status == STK_OK)
-        status = apply(p, &c, err);
+    const stk_status status = load_text(p, text, size, err);
     if (status == STK_MISMATCH && err)
         snprintf(err->file, sizeof err->file, "%s", path);
     stk__free(text);
     return status;
+}
+
+static stk_status load_state(stk_pipeline *p, const char *state, stk_error *err)
+{
+    const size_t size = strnlen(state, MAX_BYTES + 1);
+    if (size > MAX_BYTES)
+        return stk_error_set(err, STK_MISMATCH, "resume_state has more than %d bytes: it is no state of a run",
+                             MAX_BYTES);
+    char *text = stk__strndup(state, size);
+    if (!text)
+        return stk__nomem(size, err);
+    const stk_status status = load_text(p, text, size, err);
+    stk__free(text);
+    return status;
+}
+
+stk_status stk__checkpoint_load(stk_pipeline *p, stk_error *err)
+{
+    const stk_config *config = &p->plan.config;
+    return config->resume_path ? load_file(p, config->resume_path, err) : load_state(p, config->resume_state, err);
 }

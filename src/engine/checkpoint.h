@@ -14,6 +14,8 @@ typedef struct stk__checkpoint {
     int64_t elastic, elastic_epoch, elastic_base;
     int64_t batch_size;
     int64_t has_digest;
+    int64_t first_epoch;   /* that the whole run began with */
+    int64_t round_batches; /* of `batches`, in this round of a repeat behind the batch; flow runs */
     uint64_t digest_high, digest_low; /* of all batches up to here */
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS], batch_seen[STK__CHAIN_MAX];
 } stk__checkpoint;

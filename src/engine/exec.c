@@ -19,6 +19,8 @@
 #define NAP_MOST_NS 2000000
 /* Counters in the trace are written this often at most. */
 #define COUNTER_NS 1000000
+/* Pieces of a wait that come this soon after each other are one wait. */
+#define PIECES_NS 1000000
 #define AHEAD_BYTES ((int64_t)8 << 20)
 #define AHEAD_MOST 64
 
@@ -65,6 +67,17 @@ int stk__ahead_locked(const stk_pipeline *p)
     return (int)STK_MAX(p->ahead, STK_MIN(small, AHEAD_MOST));
 }
 
+/*
+ * The consumer made room. Where it takes batches faster than a worker is woken, workers may sleep until half of what was
+ * made ahead is used up, and then make many at once.
+ */
+static void wake_for_room_locked(stk_pipeline *p)
+{
+    const bool fast = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS;
+    if (!fast || batches_ahead(p) <= stk__ahead_locked(p) / 2)
+        wake_one_locked(p);
+}
+
 /* What batches that are being made may still come to need, and one more. */
 static size_t slab_demand(const stk_pipeline *p)
 {
@@ -80,7 +93,8 @@ bool stk__slab_room_locked(const stk_pipeline *p)
     /* How much a batch takes is not known before the first is done, unless all its rows have the same size. */
     if (p->stored_count > 0 && !p->slab_known)
         return false;
-    return (p->free_slabs || p->slab_count < FLIGHT_MAX) && stk__budget_has_room(&p->budget, slab_demand(p));
+    /* Those that the consumer holds are bounded by the budget alone. */
+    return (p->free_slabs || p->slab_count - p->held_count < FLIGHT_MAX) && stk__budget_has_room(&p->budget, slab_demand(p));
 }
 
 stk__slab *stk__take_slab_locked(stk_pipeline *p)
@@ -198,6 +212,14 @@ static bool may_open_batch_locked(const stk_pipeline *p)
            stk__slab_room_locked(p);
 }
 
+/* By which ops on finished batches draw. An epoch that was resumed with other ranks goes on with numbers of the run. */
+static int64_t number_of(const stk_pipeline *p, int64_t batch)
+{
+    const stk__chain *chain = &p->plan.chain;
+    const int64_t round = stk__chain_ends_in_repeat(chain) && !chain->elastic ? chain->nodes[chain->count - 1].in : 0;
+    return round > 0 ? batch % round : p->index_base + batch;
+}
+
 /* Starts the next batch where budget and look-ahead allow. */
 static bool open_batch_locked(stk_pipeline *p)
 {
@@ -208,6 +230,7 @@ static bool open_batch_locked(stk_pipeline *p)
         return false;
     stk__chain_batch(&p->plan.chain, p->next_batch, &slab->first, &slab->rows);
     slab->batch.index = p->index_base + p->next_batch;
+    slab->number = number_of(p, p->next_batch);
     stk__position sample = slab->first;
     stk__chain_sample(&p->plan.chain, &sample, NULL);
     slab->batch.epoch = sample.epoch;
@@ -240,7 +263,7 @@ static void finish_slab(stk_pipeline *p, stk__worker *w, stk__slab *slab, stk__p
         status = stk__slab_finish(p, slab, &error);
     atomic_fetch_add_explicit(&w->busy_ns[stk__slot_batch(p)], stk__now_ns() - start, memory_order_relaxed);
     if (status == STK_OK)
-        status = stk__worker_rows(w, &slab->batch, &error);
+        status = stk__worker_rows(w, &slab->batch, slab->number, &error);
     if (status != STK_OK && slab->error_row < 0) {
         slab->error_row = 0;
         slab->error = stk__alloc(sizeof error);
@@ -522,19 +545,14 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* The time of day, `ns` from now; condition variables wait until then. */
-static struct timespec time_after(int64_t ns)
+/* A time of our clock, which the condition variables go by too. */
+static struct timespec time_at(int64_t ns)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    ns += t.tv_nsec;
-    t.tv_sec += (time_t)(ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    return t;
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
-/* Names workers that are long on one op; looks once a second. */
-static void watch_locked(stk_pipeline *p, int64_t limit_ns, int64_t *told)
+/* Names workers that are long on one op; looks once a second. Not under the lock: what takes the message may wait. */
+static void watch(stk_pipeline *p, int64_t limit_ns, int64_t *told)
 {
     const int64_t now = stk__now_ns();
     for (int i = 0; i < p->threads; i++) {
@@ -546,7 +564,7 @@ static void watch_locked(stk_pipeline *p, int64_t limit_ns, int64_t *told)
         told[i] = since;
         stk__text t = STK__TEXT_INIT;
         stk__text_printf(&t, "worker %d has been in %s for %.0f s, at sample %lld or up to %d behind it", i,
-                         p->plan.segment[step]->op->name, (double)(now - since) / 1e9,
+                         stk__step_label(p->plan.segment[step]), (double)(now - since) / 1e9,
                          (long long)atomic_load(&w->stall_index), STK__TILE_MAX);
         if (p->plan.config.log && t.data)
             p->plan.config.log(p->plan.config.log_arg, STK_LOG_WARNING, t.data);
@@ -561,9 +579,11 @@ static void *watchdog_main(void *arg)
     int64_t *told = stk__calloc((size_t)p->threads, sizeof *told);
     pthread_mutex_lock(&p->lock);
     while (told && !p->stopping) {
-        const struct timespec until = time_after(STK_MIN(limit / 2, (int64_t)1000000000) + 1000000);
+        const struct timespec until = time_at(stk__now_ns() + STK_MIN(limit / 2, (int64_t)1000000000) + 1000000);
         pthread_cond_timedwait(&p->watch, &p->lock, &until);
-        watch_locked(p, limit, told);
+        pthread_mutex_unlock(&p->lock);
+        watch(p, limit, told);
+        pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     stk__free(told);
@@ -584,17 +604,22 @@ stk_status stk__exec_start(stk_pipeline *p, stk_error *err)
     return STK_OK;
 }
 
+static void trace_pause_locked(stk_pipeline *p);
+
 void stk__exec_stop(stk_pipeline *p)
 {
-    if (!p->started)
-        return;
+    atomic_store(&p->cancelled, true); /* also for what workers are in: they look now and then */
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
     pthread_cond_broadcast(&p->work);
     pthread_cond_broadcast(&p->ready);
     pthread_cond_broadcast(&p->watch);
+    while (p->in_next > 0)
+        pthread_cond_wait(&p->quiet, &p->lock);
+    trace_pause_locked(p);
+    p->consumer_track = NULL; /* the recorder may be closed from here on */
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < p->threads; i++)
+    for (int i = 0; p->started && i < p->threads; i++)
         if (p->workers[i].started)
             pthread_join(p->workers[i].thread, NULL);
     if (p->watchdog_started)
@@ -631,32 +656,33 @@ static bool starved_by_consumer_locked(const stk_pipeline *p)
  * come fast the consumer first naps by its own timer, for a quarter of what may be made ahead, and only asks to be woken when
  * nothing has come by then. A signal handler may set `cancelled` without waking anybody, so every wait has an end.
  */
-static void wait_ready_locked(stk_pipeline *p, bool *nap)
+static void wait_ready_locked(stk_pipeline *p, bool *nap, int64_t now, int64_t deadline)
 {
     const int64_t nap_ns = STK_MIN(p->interval_ns * stk__ahead_locked(p) / 4, NAP_MOST_NS);
-    const struct timespec until = time_after(*nap ? nap_ns : 50000000);
+    const struct timespec until = time_at(STK_MIN(now + (*nap ? nap_ns : 50000000), deadline));
     p->consumer_waits = !*nap;
     pthread_cond_timedwait(&p->ready, &p->lock, &until);
     p->consumer_waits = false;
     *nap = false;
 }
 
-/* Time from one batch to the next, as the consumer takes them. */
-static void note_interval_locked(stk_pipeline *p, int64_t now)
+static stk_status starved(const stk_pipeline *p, stk_error *err)
 {
-    if (p->last_batch_ns)
-        p->interval_ns = (p->interval_ns * 7 + (now - p->last_batch_ns)) / 8;
-    p->last_batch_ns = now;
+    return stk_error_set(err, STK_BUDGET,
+                         "the consumer holds %d batches and the budget of %lld bytes has no room for another; "
+                         "release some or raise the budget",
+                         p->held_count, (long long)p->budget.limit);
 }
 
-static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
+/* OK when the oldest batch is there. */
+static stk_status wait_front_locked(stk_pipeline *p, int64_t deadline, stk_error *err)
 {
-    bool nap = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS && !p->plan.config.on_demand;
+    bool nap = p->interval_ns > 0 && p->interval_ns < FAST_BATCH_NS && !p->plan.config.on_demand && !p->paused;
     p->asked = true;
     if (p->plan.config.on_demand)
         wake_one_locked(p);
     for (;;) {
-        if (atomic_load(&p->cancelled))
+        if (atomic_load(&p->cancelled) || p->stopping)
             return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
         if (front_ready_locked(p))
             return STK_OK;
@@ -668,15 +694,33 @@ static stk_status wait_front_locked(stk_pipeline *p, stk_error *err)
         if (all_done_locked(p))
             return STK_END;
         if (starved_by_consumer_locked(p))
-            return stk_error_set(err, STK_BUDGET,
-                                 "the consumer holds %d batches and the budget of %lld bytes has no room for another; "
-                                 "release some or raise the budget",
-                                 p->held_count, (long long)p->budget.limit);
-        wait_ready_locked(p, &nap);
+            return starved(p, err);
+        const int64_t now = stk__now_ns();
+        if (now >= deadline)
+            return stk_error_set(err, STK_TIMEOUT, "no batch was ready in time");
+        wait_ready_locked(p, &nap, now, deadline);
     }
 }
 
-static void trace_wait(stk_pipeline *p, int64_t start, int64_t end)
+/* ---- what is noted of a wait ---- */
+
+/* Time from one batch to the next, as the consumer takes them. */
+static void note_interval_locked(stk_pipeline *p, int64_t now)
+{
+    if (p->last_batch_ns)
+        p->interval_ns = (p->interval_ns * 7 + (now - p->last_batch_ns)) / 8;
+    p->last_batch_ns = now;
+}
+
+/* Shows a wait that timed out and did not go on. */
+static void trace_pause_locked(stk_pipeline *p)
+{
+    if (p->paused && p->consumer_track)
+        stk__track_brief(p->consumer_track, p->names.wait_batch, p->paused_start_ns, p->paused_end_ns);
+    p->paused = false;
+}
+
+static void trace_wait_locked(stk_pipeline *p, int64_t start, int64_t end)
 {
     if (!p->consumer_track)
         return;
@@ -686,6 +730,28 @@ static void trace_wait(stk_pipeline *p, int64_t start, int64_t end)
     p->counted_ns = end;
     stk__track_counter(p->consumer_track, p->names.memory, end, (double)atomic_load(&p->budget.used));
     stk__track_counter(p->consumer_track, p->names.ready, end, (double)p->flight_count);
+}
+
+/*
+ * A wait that a caller takes in pieces, to look at signals say, is one wait: one slice in the trace, one interval. Time
+ * between the pieces, in which the caller did something else, ends it.
+ */
+static void note_wait_locked(stk_pipeline *p, stk_status status, int64_t start, int64_t end)
+{
+    atomic_fetch_add(&p->consumer_wait_ns, end - start);
+    if (p->paused && start - p->paused_end_ns < PIECES_NS)
+        start = p->paused_start_ns;
+    else
+        trace_pause_locked(p);
+    p->paused = status == STK_TIMEOUT;
+    if (p->paused) { /* `asked` stays: a batch is being made meanwhile */
+        p->paused_start_ns = start;
+        p->paused_end_ns = end;
+        return;
+    }
+    p->asked = false;
+    note_interval_locked(p, end);
+    trace_wait_locked(p, start, end);
 }
 
 static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error *err)
@@ -705,14 +771,17 @@ static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error 
     p->flight_count--;
     p->held_count++;
     slab->next = p->held_slabs;
+    slab->previous = NULL;
+    if (slab->next)
+        slab->next->previous = slab;
     p->held_slabs = slab;
     p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
-    wake_one_locked(p);
+    wake_for_room_locked(p);
     *out = slab;
     return STK_OK;
 }
 
-static void note_place(stk_pipeline *p, const stk__slab *slab)
+static void note_place_locked(stk_pipeline *p, const stk__slab *slab)
 {
     if (!p->direct)
         p->consumed = slab->after;
@@ -724,26 +793,41 @@ static void note_place(stk_pipeline *p, const stk__slab *slab)
     atomic_fetch_add(&p->batches_out, 1);
 }
 
-stk_status stk_pipeline_next(stk_pipeline *p, const stk_batch **out, stk_error *err)
+static stk_status next_until(stk_pipeline *p, int64_t deadline, const stk_batch **out, stk_error *err)
 {
     stk_error_clear(err);
     stk__slab *slab = NULL;
     pthread_mutex_lock(&p->lock);
+    p->in_next++;
     const int64_t start = stk__now_ns();
-    stk_status status = wait_front_locked(p, err);
+    stk_status status = wait_front_locked(p, deadline, err);
     const int64_t end = stk__now_ns();
-    p->asked = false;
     if (status == STK_OK)
         status = take_front_locked(p, &slab, err);
-    note_interval_locked(p, end);
-    trace_wait(p, start, end);
+    if (!p->stopped) /* else the statistics stay as they are */
+        note_wait_locked(p, status, start, end);
+    if (status == STK_OK)
+        note_place_locked(p, slab);
+    p->in_next--;
+    if (p->stopping)
+        pthread_cond_broadcast(&p->quiet);
     pthread_mutex_unlock(&p->lock);
-    atomic_fetch_add(&p->consumer_wait_ns, end - start);
-    if (status != STK_OK)
-        return status;
-    note_place(p, slab);
-    *out = &slab->batch;
-    return STK_OK;
+    if (status == STK_OK)
+        *out = &slab->batch;
+    return status;
+}
+
+stk_status stk_pipeline_next(stk_pipeline *p, const stk_batch **out, stk_error *err)
+{
+    return next_until(p, INT64_MAX, out, err);
+}
+
+stk_status stk_pipeline_next_within(stk_pipeline *p, int64_t timeout_ns, const stk_batch **out, stk_error *err)
+{
+    int64_t deadline;
+    if (__builtin_add_overflow(stk__now_ns(), STK_MAX(timeout_ns, 0), &deadline))
+        deadline = INT64_MAX;
+    return next_until(p, deadline, out, err);
 }
 
 void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
@@ -753,12 +837,17 @@ void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
     stk__slab *slab = (stk__slab *)(uintptr_t)batch;
     pthread_mutex_lock(&p->lock);
     p->held_count--;
-    stk__slab **link = &p->held_slabs;
-    while (*link != slab)
-        link = &(*link)->next;
-    *link = slab->next;
-    give_slab_back_locked(p, slab);
-    wake_one_locked(p);
+    /* A consumer may hold thousands, and give them back in any order. */
+    *(slab->previous ? &slab->previous->next : &p->held_slabs) = slab->next;
+    if (slab->next)
+        slab->next->previous = slab->previous;
+    if (p->stopped) {
+        stk__slab_free(p, slab);
+        stk__chunk_pool_trim(p->chunks);
+    } else {
+        give_slab_back_locked(p, slab);
+        wake_for_room_locked(p);
+    }
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -36,6 +36,14 @@ static void line_start(stk__text *t, const char *label)
     stk__text_printf(t, "%-9s ", label);
 }
 
+/* The step as it was written, behind its label where it has one of its own. */
+static void print_step(stk__text *t, const stk__step *step)
+{
+    if (step->op->label && step->label)
+        stk__text_printf(t, "%s: ", step->label);
+    stk__step_print(t, step, 0);
+}
+
 static void explain_order(const stk__plan *plan, stk__text *t, int from, int to)
 {
     for (int i = from; i < to; i++) {
@@ -67,7 +75,7 @@ static void explain_segment(const stk__plan *plan, stk__text *t)
         if (i == plan->segment_count || plan->segment[i]->unused || plan->segment[i] == plan->sink)
             continue;
         line_start(t, "sample");
-        stk__step_print(t, plan->segment[i], 0);
+        print_step(t, plan->segment[i]);
         stk__text_putc(t, '\n');
     }
 }
@@ -131,6 +139,10 @@ static void json_steps(const stk__plan *plan, stk__text *t)
         stk__text_printf(t, "%s{\"name\":\"%s\",\"unused\":%s,\"text\":", i ? "," : "", step->op->name,
                          step->unused ? "true" : "false");
         stk__text_json_str(t, one.data ? one.data : "");
+        if (step->op->label && step->label) {
+            stk__text_puts(t, ",\"label\":");
+            stk__text_json_str(t, step->label);
+        }
         stk__text_putc(t, '}');
         stk__text_clear(&one);
     }
@@ -174,7 +186,7 @@ void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
 {
     stk__text *t = &plan->explain;
     line_start(t, "source");
-    stk__step_print(t, plan->source, 0);
+    print_step(t, plan->source);
     if (!plan->stream) {
         stk__text_puts(t, "  -> ");
         print_count(t, plan->chain.source_count, "samples");
@@ -186,7 +198,7 @@ void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
     explain_order(plan, t, plan->chain.batch_at, plan->chain.count);
     if (plan->sink) {
         line_start(t, "sink");
-        stk__step_print(t, plan->sink, 0);
+        print_step(t, plan->sink);
         stk__text_putc(t, '\n');
     }
     explain_run(plan, t, threads, memory_bytes);

@@ -21,7 +21,7 @@ typedef struct stk__feeder {
     node_state nodes[STK__CHAIN_MAX];
     int64_t next_index;   /* of the source, in this pass */
     _Atomic int64_t source_count; /* known after a whole pass; -1 */
-    int64_t behind_batch; /* rounds of the repeat behind the batch */
+    int64_t round, rounds;        /* of the repeat behind the batch: this one, and how many there are */
     bool rewound, source_ended;
     pthread_mutex_t lock;
     stk__item *spare; /* guarded by lock */
@@ -67,7 +67,7 @@ void stk__feeder_return(stk_pipeline *p, stk__part *part)
 static void set_epochs(const stk_pipeline *p, const stk__feeder *f, stk__item *item)
 {
     const stk__chain *chain = &p->plan.chain;
-    int64_t epoch = item->epoch_behind_batch = f->behind_batch;
+    int64_t epoch = item->epoch_behind_batch = stk__chain_round_epoch(chain, f->round);
     for (int i = chain->batch_at; i >= 0; i--) {
         for (int k = 0; k < p->plan.relay_count; k++)
             if (p->plan.relays[k].chain_at == i)
@@ -83,7 +83,7 @@ static void set_epochs(const stk_pipeline *p, const stk__feeder *f, stk__item *i
 static int64_t epoch_behind(const stk_pipeline *p, const stk__feeder *f, int at)
 {
     const stk__chain *chain = &p->plan.chain;
-    int64_t epoch = f->behind_batch;
+    int64_t epoch = stk__chain_round_epoch(chain, f->round);
     for (int i = chain->batch_at - 1; i > at; i--)
         if (chain->nodes[i].order->kind == STK__ORDER_REPEAT)
             epoch = stk__epoch_join(epoch, chain->nodes[i].order->times(chain->nodes[i].state), f->nodes[i].round);
@@ -283,13 +283,13 @@ static stk_status next_item(stk_pipeline *p, stk__item **out, stk_error *err)
 {
     stk__feeder *f = p->feeder;
     const int last = p->plan.chain.batch_at - 1;
-    for (int empty = 0; empty < 2; empty++) {
+    for (int empty = 0; empty < 2 && f->round < f->rounds; empty++) {
         const stk_status status = next_of_node(p, f, last, out, err);
         if (status != STK_END)
             return status;
-        if (f->behind_batch + 1 >= rounds_behind_batch(p))
+        if (f->round + 1 >= f->rounds)
             return STK_END;
-        f->behind_batch++;
+        f->round++;
         rewind_before(f, last + 1);
     }
     return STK_END;
@@ -314,6 +314,11 @@ stk_status stk__feeder_pull(stk_pipeline *p, stk__worker *worker, stk__part *par
             break;
     }
     return STK_OK;
+}
+
+void stk__feeder_begin(stk_pipeline *p, int64_t round)
+{
+    p->feeder->round = round;
 }
 
 stk_status stk__feeder_skip(stk_pipeline *p, int64_t count, stk_error *err)
@@ -341,6 +346,7 @@ stk_status stk__feeder_open(stk_pipeline *p, stk_error *err)
         return stk__nomem(sizeof *f, err);
     pthread_mutex_init(&f->lock, NULL);
     f->source_count = -1;
+    f->rounds = rounds_behind_batch(p);
     p->feeder = f;
     STK_TRY(stk__worker_open(p, &f->worker, -1, err));
     f->part = stk__part_new(p, err);
@@ -366,6 +372,7 @@ void stk__feeder_close(stk_pipeline *p)
     }
     stk__part_free(p, f->part);
     stk__worker_close(p, &f->worker);
+    stk__worker_clear(&f->worker);
     pthread_mutex_destroy(&f->lock);
     stk__free(f);
     p->feeder = NULL;

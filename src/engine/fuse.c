@@ -8,6 +8,7 @@
 #include "base/banned.h"
 
 #define GROUP_MAX 32
+#define LABEL_SIZE 128
 
 /* The one step that reads this version of a field and nothing else; -1 when there is none, or others want it too. */
 static int only_reader(const stk__plan *plan, int var)
@@ -51,7 +52,8 @@ static stk_status set_group(stk__plan *plan, const int *members, int count, stk_
     stk__step *last = plan->segment[members[count - 1]];
     stk__text label = STK__TEXT_INIT;
     for (int i = 0; i < count; i++)
-        stk__text_printf(&label, "%s%s", i ? "+" : "", plan->segment[members[i]]->op->name);
+        stk__text_printf(&label, "%s%s", i ? "+" : "", stk__step_label(plan->segment[members[i]]));
+    stk__free(last->label);
     last->label = label.data ? stk__strdup(label.data) : NULL;
     stk__text_clear(&label);
     last->group = stk__alloc(sizeof *members * (size_t)count);
@@ -91,6 +93,23 @@ stk_status stk__plan_fuse(stk__plan *plan, stk_error *err)
         if (count > 1)
             STK_TRY(set_group(plan, members, count, err));
         note_approximation(plan, fuse, states, count);
+    }
+    return STK_OK;
+}
+
+/* Copied, since statistics name ops after these are closed; escaped, since it is shown to people. */
+stk_status stk__plan_label(stk__plan *plan, stk_error *err)
+{
+    for (int i = 0; i < plan->step_count; i++) {
+        stk__step *step = &plan->steps[i];
+        const char *label = step->op->label ? step->op->label(step->state) : NULL;
+        if (!label || !label[0])
+            continue;
+        char text[LABEL_SIZE];
+        stk__escape_terminal(label, text, sizeof text);
+        step->label = stk__strdup(text);
+        if (!step->label)
+            return stk__nomem(strlen(text) + 1, err);
     }
     return STK_OK;
 }

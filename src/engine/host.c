@@ -145,14 +145,15 @@ static bool host_peek(const stk_call *call, int64_t ahead, int64_t *out_index)
     stk__position position = {stk__position_scale(at, 1, ahead), w->part ? w->part->sequence : w->idle_epoch};
     /* An epoch that was resumed with another number of ranks has fewer. */
     const bool resumed = chain->elastic && chain->repeat_at >= chain->batch_at && chain->shard_at < chain->batch_at;
-    const int64_t samples = resumed && position.epoch == chain->elastic_epoch ? chain->first_samples : chain->samples;
+    const int64_t samples = resumed && position.epoch == chain->elastic_seen ? chain->first_samples : chain->samples;
     if (!p->direct) {
         if (position.index >= p->total_tickets)
             return false;
         stk__chain_ticket(chain, position.index, &position);
     } else if (position.index >= samples) {
         /* The next round of a repeat behind the batch; where there is none, nobody needs what lies there. */
-        if (chain->samples <= 0 || position.epoch + 1 >= chain->total / STK_MAX(chain->batches, 1))
+        const int64_t round = position.epoch - stk__chain_round_epoch(chain, 0);
+        if (chain->samples <= 0 || round + 1 >= chain->total / STK_MAX(chain->batches, 1))
             return false;
         position.index -= samples;
         position.epoch++;

@@ -11,9 +11,14 @@ static int64_t batches_of(const stk__chain *chain, int64_t samples)
     return whole + (!chain->drop_last && samples % chain->batch_size != 0);
 }
 
+static int64_t repeat_times(const stk__chain *chain, int at)
+{
+    return at < 0 ? 1 : chain->nodes[at].order->times(chain->nodes[at].state);
+}
+
 static bool is_first(const stk__chain *chain, int64_t epoch)
 {
-    return chain->elastic && epoch == chain->elastic_epoch;
+    return chain->elastic && epoch == chain->elastic_seen;
 }
 
 static int64_t remaining_rounds(const stk__chain *chain, int64_t times)
@@ -78,12 +83,12 @@ static void node_map(const stk__chain *chain, int i, int64_t first, stk__positio
 {
     const stk__chain_node *node = &chain->nodes[i];
     if (chain->elastic && i == chain->repeat_at) {
-        if (p->index < first || node->in == 0) {
-            p->epoch = chain->elastic_epoch;
-        } else {
-            p->epoch = chain->elastic_epoch + 1 + (p->index - first) / node->in;
+        int64_t round = chain->elastic_epoch;
+        if (p->index >= first && node->in != 0) {
+            round += 1 + (p->index - first) / node->in;
             p->index = (p->index - first) % node->in;
         }
+        p->epoch = stk__epoch_join(p->epoch, repeat_times(chain, i), round);
         return;
     }
     const int64_t base = i == chain->shard_at && is_first(chain, p->epoch) ? chain->elastic_base : 0;
@@ -93,7 +98,7 @@ static void node_map(const stk__chain *chain, int i, int64_t first, stk__positio
 
 void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_first, int64_t *out_rows)
 {
-    stk__position p = {b, 0};
+    stk__position p = {b, chain->outer_epoch};
     for (int i = chain->count - 1; i >= chain->batch_at; i--)
         node_map(chain, i, chain->first_batches, &p);
     const bool partial_epoch = is_first(chain, p.epoch) && chain->repeat_at >= chain->batch_at &&
@@ -115,27 +120,35 @@ void stk__chain_sample(const stk__chain *chain, stk__position *position, int64_t
         epochs_at[0] = position->epoch;
 }
 
-static const stk__chain_node *repeat_behind_batch(const stk__chain *chain)
+static int repeat_behind_batch(const stk__chain *chain)
 {
     for (int i = chain->batch_at; i < chain->count; i++)
         if (chain->nodes[i].order->kind == STK__ORDER_REPEAT)
-            return &chain->nodes[i];
-    return NULL;
+            return i;
+    return -1;
+}
+
+bool stk__chain_ends_in_repeat(const stk__chain *chain)
+{
+    return chain->count > chain->batch_at && chain->nodes[chain->count - 1].order->kind == STK__ORDER_REPEAT;
+}
+
+int64_t stk__chain_round_epoch(const stk__chain *chain, int64_t round)
+{
+    return stk__epoch_join(chain->outer_epoch, repeat_times(chain, repeat_behind_batch(chain)), round);
 }
 
 void stk__chain_ticket(const stk__chain *chain, int64_t t, stk__position *out)
 {
-    *out = (stk__position){t, 0};
-    if (repeat_behind_batch(chain) && chain->samples != STK__ENDLESS && chain->samples > 0) {
-        out->epoch = t / chain->samples;
-        out->index = t % chain->samples;
-    }
+    const bool rounds = repeat_behind_batch(chain) >= 0 && chain->samples != STK__ENDLESS && chain->samples > 0;
+    out->index = rounds ? t % chain->samples : t;
+    out->epoch = stk__chain_round_epoch(chain, rounds ? t / chain->samples : 0);
 }
 
 int64_t stk__chain_tickets(const stk__chain *chain)
 {
-    const stk__chain_node *repeat = repeat_behind_batch(chain);
-    return repeat ? add_rounds(0, repeat->order->times(repeat->state), chain->samples) : chain->samples;
+    const int repeat = repeat_behind_batch(chain);
+    return repeat >= 0 ? add_rounds(0, repeat_times(chain, repeat), chain->samples) : chain->samples;
 }
 
 static const char *find_shard(const stk__chain *chain, int *shard_at, int *repeat_at)
@@ -174,13 +187,19 @@ const char *stk__chain_inelastic(stk__chain *chain)
     return why;
 }
 
+/* The epoch that the shard sees in round `round` of the repeat behind it. */
+static int64_t elastic_seen(const stk__chain *chain, int64_t round)
+{
+    return stk__epoch_join(chain->outer_epoch, repeat_times(chain, chain->repeat_at), round);
+}
+
 void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed)
 {
     assert(chain->shard_at >= 0);
     const stk__chain_node *shard = &chain->nodes[chain->shard_at];
     const bool shard_after_batch = chain->shard_at >= chain->batch_at;
     const bool repeat_after_batch = chain->repeat_at >= chain->batch_at;
-    stk__position p = {batches, 0};
+    stk__position p = {batches, chain->outer_epoch};
     if (chain->repeat_at >= 0 && repeat_after_batch)
         node_map(chain, chain->repeat_at, chain->first_batches, &p);
     if (!shard_after_batch) {
@@ -188,9 +207,9 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
         if (chain->repeat_at >= 0 && !repeat_after_batch)
             node_map(chain, chain->repeat_at, chain->first_samples, &p);
     }
-    const stk__chain_node *repeat = chain->repeat_at >= 0 ? &chain->nodes[chain->repeat_at] : NULL;
-    if (repeat && p.epoch >= repeat->order->times(repeat->state)) {
-        *out_epoch = p.epoch - 1; /* all is done: the end of the last epoch, not the start of one that never comes */
+    const int64_t round = p.epoch - elastic_seen(chain, 0);
+    if (chain->repeat_at >= 0 && round >= repeat_times(chain, chain->repeat_at)) {
+        *out_epoch = round - 1; /* all is done: the end of the last epoch, not the start of one that never comes */
         *out_consumed = shard->in;
         return;
     }
@@ -201,7 +220,7 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
         consumed = shard->in;
     if (is_first(chain, p.epoch))
         consumed += chain->elastic_base;
-    *out_epoch = p.epoch;
+    *out_epoch = round;
     *out_consumed = STK_MIN(consumed, shard->in);
 }
 
@@ -235,5 +254,6 @@ void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed)
     chain->elastic = true;
     chain->elastic_epoch = epoch;
     chain->elastic_base = consumed;
+    chain->elastic_seen = elastic_seen(chain, epoch);
     stk__chain_measure(chain);
 }

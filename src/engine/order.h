@@ -26,13 +26,20 @@ typedef struct stk__chain {
     int64_t samples; /* after the order ops before the batch */
     int64_t batches; /* made of them */
     int64_t total;   /* batches of the whole run */
+    int64_t outer_epoch; /* that the whole run is in; 0 where a repeat at its end counts epochs itself */
 
     int shard_at;  /* -1: none */
     int repeat_at; /* the one repeat behind the shard; -1: none */
     bool elastic;
-    int64_t elastic_epoch, elastic_base;
+    int64_t elastic_epoch, elastic_base; /* elastic_epoch: the round of the repeat */
+    int64_t elastic_seen;                /* the same as the shard sees it, in its place in the whole run */
     int64_t first_samples, first_batches; /* of the epoch that is resumed in the middle */
 } stk__chain;
+
+/* Whether the last op is a repeat of batches, so that an epoch is a round of it. */
+bool stk__chain_ends_in_repeat(const stk__chain *chain);
+/* The epoch as it is seen before the batch, in round `round` of a repeat behind the batch; without one it is `outer_epoch`. */
+int64_t stk__chain_round_epoch(const stk__chain *chain, int64_t round);
 
 /* Computes all lengths. Nodes, batch_at, batch_size, drop_last and source_count are set. */
 void stk__chain_measure(stk__chain *chain);
@@ -54,7 +61,7 @@ int64_t stk__chain_tickets(const stk__chain *chain);
  * batch and at most one repeat.
  */
 const char *stk__chain_inelastic(stk__chain *chain);
-/* Epoch and samples consumed by all ranks together in it, after `batches` batches of this rank. Only for elastic chains. */
+/* Epoch (round of the repeat) and samples consumed by all ranks together in it, after `batches` batches of this rank. Only for elastic chains. */
 void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_epoch, int64_t *out_consumed);
 /*
  * Whether ranks of a world of that size made different numbers of batches in an epoch that ended before `epoch`, so that

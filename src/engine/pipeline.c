@@ -149,12 +149,39 @@ static stk_status charge_ops(stk_pipeline *p, stk_error *err)
     return STK_OK;
 }
 
-static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
+static stk_status check_config(const stk_config *config, stk_error *err)
 {
-    const stk_config *config = &p->plan.config;
     if (config->world < 0 || (config->world > 0 && (config->rank < 0 || config->rank >= config->world)))
         return stk_error_set(err, STK_INVALID, "rank must be in 0..%lld for a world of %lld, got %lld",
                              (long long)config->world - 1, (long long)config->world, (long long)config->rank);
+    if (config->resume_path && config->resume_state)
+        return stk_error_set(err, STK_INVALID, "resume_path and resume_state are both given, wanted one of them");
+    if (!config->batch_alloc != !config->batch_free)
+        return stk_error_set(err, STK_INVALID, "batch_alloc and batch_free must be given together");
+    return STK_OK;
+}
+
+/* Where the run starts: at its beginning, at an epoch, or at a checkpoint. */
+static stk_status choose_start(stk_pipeline *p, stk_error *err)
+{
+    p->data_fingerprint = stk__data_fingerprint(p, p->plan.segment_count);
+    STK_TRY(stk__resumes(p) ? stk__checkpoint_load(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
+    atomic_store(&p->skipped, p->place.skipped);
+    atomic_store(&p->quarantined, p->place.quarantined);
+    if (!p->direct && !p->plan.stream && p->place.ticket > 0) {
+        stk__position at;
+        stk__chain_ticket(&p->plan.chain, p->place.ticket - 1, &at);
+        p->last_epoch_behind_batch = at.epoch;
+    }
+    p->consumed = p->start = p->place;
+    return STK_OK;
+}
+
+static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
+{
+    const stk_config *config = &p->plan.config;
+    STK_TRY(check_config(config, err));
+    p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
     p->open_info.repeats = stk__plan_repeats(&p->plan);
     STK_TRY(stk__plan_open(&p->plan, p, err));
@@ -168,7 +195,7 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(measure_columns(p, err));
     choose_ahead(p);
     STK_TRY(stk__quarantine_open(p, err));
-    if (!p->plan.config.resume_path)
+    if (!stk__resumes(p))
         STK_TRY(count_damage(p, err));
     STK_TRY(open_workers(p, err));
     STK_TRY(start_trace(p, err));
@@ -177,17 +204,22 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(stk__cache_open(p, err));
     p->total_tickets = p->plan.stream ? STK__ENDLESS : stk__chain_tickets(&p->plan.chain);
     stk__plan_explain(&p->plan, p->threads, p->budget.limit);
-    if (p->plan.config.resume_path)
-        STK_TRY(stk__checkpoint_load(p, p->plan.config.resume_path, err));
-    atomic_store(&p->skipped, p->place.skipped);
-    atomic_store(&p->quarantined, p->place.quarantined);
-    if (!p->direct && !p->plan.stream && p->place.ticket > 0) {
-        stk__position at;
-        stk__chain_ticket(&p->plan.chain, p->place.ticket - 1, &at);
-        p->last_epoch_behind_batch = at.epoch;
-    }
-    p->consumed = p->start = p->place;
+    STK_TRY(choose_start(p, err));
     return stk__exec_start(p, err);
+}
+
+/* Waits with an end go by the clock that nobody sets. */
+static void init_locks(stk_pipeline *p)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->ready, &monotonic);
+    pthread_cond_init(&p->watch, &monotonic);
+    pthread_cond_init(&p->quiet, NULL);
+    pthread_condattr_destroy(&monotonic);
 }
 
 stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pipeline **out, stk_error *err)
@@ -199,10 +231,7 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     stk_pipeline *p = stk__calloc(1, sizeof *p);
     if (!p)
         return stk__nomem(sizeof *p, err);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->work, NULL);
-    pthread_cond_init(&p->ready, NULL);
-    pthread_cond_init(&p->watch, NULL);
+    init_locks(p);
     if (config)
         memcpy(&p->plan.config, config, STK_MIN(config->struct_size, sizeof *config));
     stk_status status = STK_OK;
@@ -221,28 +250,32 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     return STK_OK;
 }
 
-static void free_slabs(stk_pipeline *p, stk__slab *list)
+static void free_slabs(stk_pipeline *p, stk__slab **list)
 {
-    while (list) {
-        stk__slab *next = list->next;
-        stk__slab_free(p, list);
-        list = next;
+    while (*list) {
+        stk__slab *next = (*list)->next;
+        stk__slab_free(p, *list);
+        *list = next;
     }
 }
 
-static void free_queues(stk_pipeline *p)
+/* All batches and units but the batches that are held. */
+static void free_queues_locked(stk_pipeline *p)
 {
-    for (int i = 0; i < p->queue_count; i++) {
-        stk__part *part = p->queue[(p->queue_head + i) % (int)STK_COUNT(p->queue)];
+    for (; p->queue_count > 0; p->queue_count--) {
+        stk__part *part = p->queue[p->queue_head];
         if (p->feeder)
             stk__feeder_return(p, part);
         stk__part_free(p, part);
+        p->queue_head = (p->queue_head + 1) % (int)STK_COUNT(p->queue);
     }
-    for (int i = 0; i < p->flight_count; i++)
-        stk__slab_free(p, p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]);
+    for (; p->flight_count > 0; p->flight_count--) {
+        stk__slab_free(p, p->flight[p->flight_head]);
+        p->flight_head = (p->flight_head + 1) % (int)STK_COUNT(p->flight);
+    }
     stk__slab_free(p, p->filling);
-    free_slabs(p, p->free_slabs);
-    free_slabs(p, p->held_slabs);
+    p->filling = NULL;
+    free_slabs(p, &p->free_slabs);
     while (p->free_parts) {
         stk__part *next = p->free_parts->next;
         stk__part_free(p, p->free_parts);
@@ -250,20 +283,63 @@ static void free_queues(stk_pipeline *p)
     }
 }
 
-void stk_pipeline_close(stk_pipeline *p)
+/* Numbers of the parts that are about to be freed: statistics go on telling them. */
+static void keep_numbers_locked(stk_pipeline *p)
 {
-    if (!p)
-        return;
-    stk__exec_stop(p);
-    free_queues(p);
+    p->kept.bytes_read = stk__feeder_bytes_read(p);
+    stk__cache_counts(p, &p->kept.cache_hits, &p->kept.cache_misses);
+    p->kept.valid = true;
+}
+
+/* Closes what works on samples. Not under the lock: closing an op may wait for somebody who wants it. */
+static void close_parts(stk_pipeline *p)
+{
     for (int i = 0; p->workers && i < p->threads; i++)
         stk__worker_close(p, &p->workers[i]);
     stk__feeder_close(p);
     stk__cache_close(p);
-    stk__plan_clear(&p->plan);
-    stk__chunk_pool_free(p->chunks);
+    stk__plan_close(&p->plan);
     if (p->quarantine)
         fclose(p->quarantine);
+    p->quarantine = NULL;
+}
+
+void stk_pipeline_stop(stk_pipeline *p)
+{
+    if (!p)
+        return;
+    if (atomic_exchange(&p->stop_asked, true)) { /* again, or by another thread: it is done when the first is */
+        pthread_mutex_lock(&p->lock);
+        while (!p->stopped)
+            pthread_cond_wait(&p->quiet, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+        return;
+    }
+    stk__exec_stop(p);
+    pthread_mutex_lock(&p->lock);
+    free_queues_locked(p);
+    keep_numbers_locked(p);
+    pthread_mutex_unlock(&p->lock);
+    close_parts(p);
+    pthread_mutex_lock(&p->lock);
+    p->stopped = true;
+    free_slabs(p, &p->free_slabs); /* released meanwhile */
+    if (p->chunks)
+        stk__chunk_pool_trim(p->chunks);
+    pthread_cond_broadcast(&p->quiet);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void stk_pipeline_close(stk_pipeline *p)
+{
+    if (!p)
+        return;
+    stk_pipeline_stop(p);
+    free_slabs(p, &p->held_slabs);
+    for (int i = 0; p->workers && i < p->threads; i++)
+        stk__worker_clear(&p->workers[i]);
+    stk__plan_clear(&p->plan);
+    stk__chunk_pool_free(p->chunks);
     stk__free(p->workers);
     stk__free(p->column_row_bytes);
     stk__free(p->stored_columns);
@@ -273,6 +349,7 @@ void stk_pipeline_close(stk_pipeline *p)
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
     pthread_cond_destroy(&p->watch);
+    pthread_cond_destroy(&p->quiet);
     stk__free(p);
 }
 
@@ -288,21 +365,39 @@ static stk_status at_sink(const stk_pipeline *p, stk_status status, stk_error *e
     return status;
 }
 
+/* The sink is closed then. */
+static stk_status check_open(const stk_pipeline *p, stk_error *err)
+{
+    return atomic_load(&p->stop_asked) ? stk_error_set(err, STK_CANCELLED, "the run was stopped") : STK_OK;
+}
+
 stk_status stk_pipeline_consume(stk_pipeline *p, const stk_batch *batch, stk_error *err)
 {
     stk_error_clear(err);
     if (!p->plan.sink)
         return STK_OK;
+    STK_TRY(check_open(p, err));
     return at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err);
 }
 
 stk_status stk_pipeline_finish(stk_pipeline *p, stk_error *err)
 {
     stk_error_clear(err);
+    STK_TRY(check_open(p, err));
     STK_TRY(stk__cache_finish(p, err));
     if (!p->plan.sink || !p->plan.sink->op->finish)
         return STK_OK;
     return at_sink(p, p->plan.sink->op->finish(&p->plan.sink->call, err), err);
+}
+
+/* Of one round of a repeat at the end, else of the run; -1: not known, or without end. */
+static int64_t epoch_batches(const stk_pipeline *p, int64_t total)
+{
+    const stk__chain *chain = &p->plan.chain;
+    if (!p->direct || !stk__chain_ends_in_repeat(chain))
+        return total;
+    const int64_t each = chain->nodes[chain->count - 1].in;
+    return each == STK__ENDLESS ? -1 : each;
 }
 
 void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
@@ -313,14 +408,20 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
                        .skipped = atomic_load(&p->skipped), .quarantined = atomic_load(&p->quarantined),
                        .dropped = atomic_load(&p->dropped), .lost_bytes = atomic_load(&p->lost_bytes),
                        .threads = p->threads, .total_batches = -1};
-    out->bytes_read = stk__feeder_bytes_read(p);
     for (int i = 0; i < p->threads; i++)
         out->bytes_read += atomic_load(&p->workers[i].bytes_read);
-    stk__cache_counts(p, &out->cache_hits, &out->cache_misses);
     if (p->direct && p->plan.chain.total != STK__ENDLESS)
         out->total_batches = p->plan.chain.total + p->index_base;
+    out->epoch_batches = epoch_batches(p, out->total_batches);
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&p->lock;
-    pthread_mutex_lock(lock);
+    pthread_mutex_lock(lock); /* what stop frees is looked at under it */
+    out->bytes_read += p->kept.valid ? p->kept.bytes_read : stk__feeder_bytes_read(p);
+    if (p->kept.valid) {
+        out->cache_hits = p->kept.cache_hits;
+        out->cache_misses = p->kept.cache_misses;
+    } else {
+        stk__cache_counts(p, &out->cache_hits, &out->cache_misses);
+    }
     for (int i = 0; i < p->flight_count; i++)
         out->ready_batches += p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]->ready;
     pthread_mutex_unlock(lock);
@@ -334,7 +435,8 @@ bool stk_pipeline_op_stats(const stk_pipeline *p, size_t i, const char **out_nam
         if (slot >= stk__slot_count(p))
             return false;
         /* What runs in the group of another step, and a cache that is not there, have no row. */
-        const bool hidden = slot == stk__slot_cache(p) ? !p->cache : slot < stk__slot_cache(p) && p->plan.segment[slot]->absorbed;
+        const bool hidden =
+            slot == stk__slot_cache(p) ? !p->plan.cache : slot < stk__slot_cache(p) && p->plan.segment[slot]->absorbed;
         if (!hidden && left-- == 0)
             break;
     }

@@ -331,6 +331,7 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
     STK_TRY(place_all(plan, err));
     set_batching(plan);
     STK_TRY(stk__plan_schema(plan, err));
+    STK_TRY(stk__plan_label(plan, err));
     stk__plan_liveness(plan);
     STK_TRY(check_padding(plan, err));
     if (plan->cache)
@@ -572,13 +573,22 @@ stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)
     return complete_order(plan, err);
 }
 
-void stk__plan_clear(stk__plan *plan)
+void stk__plan_close(stk__plan *plan)
 {
-    for (int i = plan->step_count - 1; i >= 0; i--) {
+    for (int i = plan->step_count - 1; i >= 0 && !plan->closed; i--) {
         stk__step *step = &plan->steps[i];
         /* Tables made while planning are the state's too, so close runs whether or not open did. */
         if (step->op->close && step->state)
             step->op->close(step->state);
+    }
+    plan->closed = true;
+}
+
+void stk__plan_clear(stk__plan *plan)
+{
+    stk__plan_close(plan);
+    for (int i = plan->step_count - 1; i >= 0; i--) {
+        stk__step *step = &plan->steps[i];
         stk__options_clear(step);
         stk__free(step->reads);
         stk__free(step->writes);

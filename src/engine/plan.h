@@ -41,7 +41,7 @@ typedef struct stk__step {
     int *group;    /* the steps of the segment that run as one in place of this one, which is the last; NULL: itself alone */
     int group_count;
     bool absorbed; /* runs in the group of a later step */
-    char *label;   /* the names of the group */
+    char *label;   /* what it is called in place of its name: its own label, or the names of the group; may be NULL */
 } stk__step;
 
 /* One version of a field: what one op wrote under one name. */
@@ -94,6 +94,7 @@ typedef struct stk__plan {
     stk__relay relays[STK__MAX_RELAYS];
     int relay_count;
     bool stream;    /* the source cannot be indexed */
+    bool closed;    /* the ops are */
     bool may_drop;  /* samples can fall out, so batches are not known beforehand */
 
     uint64_t fingerprint; /* of the pipeline without shard's numbers */
@@ -110,6 +111,9 @@ bool stk__plan_repeats(const stk__plan *plan);
 /* Opens the ops, learns the source's count, completes the chain. */
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
 void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);
+/* Closes the ops; what the plan says of them stays. */
+void stk__plan_close(stk__plan *plan);
+/* Closes them too, and frees the plan. */
 void stk__plan_clear(stk__plan *plan);
 
 /* A rewrite, as `plan` prints it. */
@@ -137,6 +141,8 @@ stk_status stk__plan_schema(stk__plan *plan, stk_error *err);
 void stk__plan_liveness(stk__plan *plan);
 /* Finds ops that run as one. */
 stk_status stk__plan_fuse(stk__plan *plan, stk_error *err);
+/* Asks ops for their labels, after `schema`. */
+stk_status stk__plan_label(stk__plan *plan, stk_error *err);
 /* The name under which a step of the segment is timed. */
 const char *stk__step_label(const stk__step *step);
 /* The one host table (host.c). */

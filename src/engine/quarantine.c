@@ -26,7 +26,7 @@ stk_status stk__quarantine_open(stk_pipeline *p, stk_error *err)
     if (!path)
         return stk_error_set(err, STK_INVALID, "quarantine needs the name of a file");
     /* A resumed run adds to its list; a new run starts it anew. */
-    p->quarantine = fopen(path, p->plan.config.resume_path ? "ae" : "we");
+    p->quarantine = fopen(path, stk__resumes(p) ? "ae" : "we");
     if (!p->quarantine) {
         stk_error_set(err, STK_IO, "cannot create: %s", strerror(errno));
         if (err)

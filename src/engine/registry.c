@@ -86,6 +86,30 @@ static stk_status add_plugin(stk_registry *r, void *handle, stk_error *err)
     return STK_OK;
 }
 
+/* A name that comes twice in the list itself. */
+static stk_status check_list(const stk_op *const *ops, size_t count, stk_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(ops[i]->name, ops[k]->name) == 0)
+                return stk_error_set(err, STK_INVALID, "the list has two ops named '%s'", ops[i]->name);
+    return STK_OK;
+}
+
+stk_status stk_registry_add(stk_registry *registry, const stk_op *const *ops, stk_error *err)
+{
+    size_t count = 0;
+    for (; ops[count]; count++)
+        STK_TRY(check_op(registry, ops[count], err));
+    STK_TRY(check_list(ops, count, err));
+    /* All or none of them: room first. */
+    if (!stk__grow((void **)&registry->ops, &registry->capacity, registry->count + count, sizeof *registry->ops))
+        return stk__nomem((registry->count + count) * sizeof *registry->ops, err);
+    for (size_t i = 0; i < count; i++)
+        STK_TRY(add_op(registry, ops[i], err));
+    return STK_OK;
+}
+
 stk_status stk_registry_load(stk_registry *registry, const char *path, stk_error *err)
 {
     stk_status status;

@@ -13,6 +13,7 @@
 /* What follows a batch: enough to go on from there. */
 typedef struct stk__place {
     int64_t batches, samples; /* handed over up to here */
+    int64_t round_batches;    /* of these, in this round of a repeat behind the batch; where batches cannot be counted */
     int64_t ticket;           /* the next one; where batches cannot be counted */
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS];
     int64_t batch_seen[STK__CHAIN_MAX]; /* by order ops behind the batch */
@@ -23,6 +24,7 @@ typedef struct stk__place {
 typedef struct stk__slab {
     stk_batch batch; /* first: the consumer's pointer is ours */
     struct stk__slab *next;
+    struct stk__slab *previous; /* among those that the consumer holds */
     stk_column *columns;
     stk__buffer *data;    /* per column: elements (dense, ragged or padded) */
     stk__buffer *offsets; /* per ragged column */
@@ -33,6 +35,7 @@ typedef struct stk__slab {
 
     /* guarded by the pipeline's lock while in flight */
     stk__position first; /* of its first row, before the batch op */
+    int64_t number;      /* by which ops on finished batches draw: see stk__worker_rows */
     int64_t rows, next_row, rows_done;
     struct stk__part *parts; /* finished ones, by row */
     bool ready;
@@ -132,7 +135,7 @@ typedef struct stk__worker {
     bool traced_open; /* there is something in these */
 
     /* written by the worker, read by anybody */
-    _Atomic int64_t *busy_ns; /* per slot */
+    _Atomic int64_t *busy_ns; /* per slot; this and the next stay until the pipeline is closed */
     _Atomic int64_t *samples; /* per slot */
     _Atomic int64_t bytes_read;
     _Atomic int stall_step;   /* what it is on, -1: nothing */
@@ -173,9 +176,13 @@ struct stk_pipeline {
     struct stk__cache *cache;
     struct stk__feeder *feeder; /* streams only */
     bool has_rows_ops;          /* ops that work on finished batches */
+    stk__allocator batch_memory; /* alloc NULL: the usual one */
+    int64_t first_epoch;        /* of the whole run, also when it was resumed */
+    uint64_t data_fingerprint;  /* of all that is read, for checkpoints */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, watch;
+    pthread_cond_t quiet; /* next has returned, or stop is done */
 
     /* guarded by lock */
     stk__slab *free_slabs, *held_slabs; /* held: by the consumer */
@@ -194,10 +201,18 @@ struct stk_pipeline {
     bool stopping, failed, supply_ended, ended;
     int waiting;         /* workers */
     bool consumer_waits; /* and wants to be woken */
+    int in_next;         /* threads inside of it; stop waits for them */
+    bool paused;         /* the last next timed out: the next one goes on with that wait */
+    int64_t paused_start_ns, paused_end_ns; /* the wait so far, for the trace */
     bool asked;          /* on demand: next wants a batch */
     int64_t interval_ns, last_batch_ns; /* from one batch taken to the next */
     int64_t counted_ns; /* when counters were last traced */
     bool started;
+    bool stopped;        /* workers are gone, and what is released is freed */
+    struct {             /* what stop takes over from the parts that it frees */
+        bool valid;
+        int64_t bytes_read, cache_hits, cache_misses;
+    } kept;
 
     /* where batches cannot be counted; guarded by lock */
     stk__part *queue[256]; /* ring of parts in order */
@@ -214,9 +229,11 @@ struct stk_pipeline {
     FILE *quarantine;
 
     atomic_bool cancelled;
+    atomic_bool stop_asked;
+
+    stk__place consumed; /* written by next, under the lock */
 
     /* consumer only */
-    stk__place consumed;
     stk__place start; /* where a resumed run began */
     stk_digest *digest; /* the caller's; checkpoints carry its value along */
     bool resumed_digest;
@@ -265,14 +282,19 @@ size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab);
 /* worker.c: runs the part through the segment. Samples' index and epoch are set by the callback for each row. */
 typedef void (*stk__row_position)(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out);
 void stk__worker_run(stk__worker *worker, stk__part *part, stk__row_position position);
-/* Takes a finished batch through the ops that work on its rows. */
-stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, stk_error *err);
+/*
+ * Takes a finished batch through the ops that work on its rows. They draw by `number`: that of the batch in its round of a
+ * repeat at the end, so that an epoch draws the same wherever the run began; else that in the run.
+ */
+stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, int64_t number, stk_error *err);
 /* Puts units into the trace that were held back to be shown together. */
 void stk__worker_trace(stk__worker *worker);
 /* Adds time to them. */
 void stk__worker_trace_add(stk__worker *worker, int slot, int64_t start_ns, int64_t end_ns);
 stk_status stk__worker_open(stk_pipeline *p, stk__worker *worker, int number, stk_error *err);
+/* Frees all but its statistics, which stk__worker_clear frees. */
 void stk__worker_close(stk_pipeline *p, stk__worker *worker);
+void stk__worker_clear(stk__worker *worker);
 
 /* pack.c: values of some vars as one run of bytes, and back. */
 stk_status stk__pack(const stk__plan *plan, const int *vars, int count, const stk_value *values, stk__buffer *out,
@@ -285,6 +307,8 @@ stk_status stk__unpack(const stk__plan *plan, const int *vars, int count, const 
 stk_status stk__feeder_open(stk_pipeline *p, stk_error *err);
 /* Fills the part with up to `rows` items, on behalf of `worker`. END when there are none left. One thread at a time. */
 stk_status stk__feeder_pull(stk_pipeline *p, stk__worker *worker, stk__part *part, int64_t rows, stk_error *err);
+/* Starts with this round of the repeat behind the batch. Before anything is pulled. */
+void stk__feeder_begin(stk_pipeline *p, int64_t round);
 /* Goes over `count` items without keeping them. */
 stk_status stk__feeder_skip(stk_pipeline *p, int64_t count, stk_error *err);
 void stk__feeder_return(stk_pipeline *p, stk__part *part);
@@ -308,6 +332,7 @@ void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab);
 /* Ends the run with an error, after the batches that are ready. */
 void stk__fail_locked(stk_pipeline *p, const stk_error *error);
 stk_status stk__exec_start(stk_pipeline *p, stk_error *err);
+/* Ends all threads of the run. Waits for a next that is under way, which returns STK_CANCELLED. */
 void stk__exec_stop(stk_pipeline *p);
 
 /* cache.c */
@@ -336,6 +361,14 @@ stk_status stk__count_bad(stk_pipeline *p, const stk__bad *bad, stk__place *plac
 void stk__error_origin(stk_error *err, const stk_origin *origin, const char *op);
 
 /* checkpoint.c */
-stk_status stk__checkpoint_load(stk_pipeline *p, const char *path, stk_error *err);
+/* Whether the run goes on from a checkpoint. */
+static inline bool stk__resumes(const stk_pipeline *p)
+{
+    return p->plan.config.resume_path || p->plan.config.resume_state;
+}
+/* Goes there. */
+stk_status stk__checkpoint_load(stk_pipeline *p, stk_error *err);
+/* Sets the run to begin with this epoch: see stk_config. Before anything is made. */
+stk_status stk__begin_epoch(stk_pipeline *p, int64_t epoch, stk_error *err);
 
 #endif

@@ -220,7 +220,7 @@ void stk__plan_liveness(stk__plan *plan)
         const bool acts = step->write_count == 0 || (step->op->flags & STK_OP_DROPS) || i == 0;
         if (!acts && !writes_needed(plan, step)) {
             step->unused = true;
-            stk__plan_note(plan, "exact", "%s is left out: nothing uses what it makes", step->op->name);
+            stk__plan_note(plan, "exact", "%s is left out: nothing uses what it makes", stk__step_label(step));
             continue;
         }
         for (size_t k = 0; k < step->read_count; k++)
@@ -231,7 +231,8 @@ void stk__plan_liveness(stk__plan *plan)
         for (size_t k = 0; !step->unused && i > 0 && k < step->write_count; k++) {
             const stk__var *var = &plan->vars[step->writes[k]];
             if (!var->needed)
-                stk__plan_note(plan, "exact", "%s does not make field '%s': nothing uses it", step->op->name, var->name);
+                stk__plan_note(plan, "exact", "%s does not make field '%s': nothing uses it", stk__step_label(step),
+                               var->name);
         }
     }
 }

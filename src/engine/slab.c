@@ -38,6 +38,8 @@ stk_status stk__slab_new(stk_pipeline *p, stk__slab **out, stk_error *err)
     if (!slab->columns || !slab->data || !slab->offsets || !slab->shapes)
         status = stk__nomem(n * sizeof *slab->columns, err);
     for (int c = 0; c < p->columns && status == STK_OK; c++) {
+        slab->data[c].from = slab->offsets[c].from = slab->shapes[c].from =
+            p->batch_memory.alloc ? &p->batch_memory : NULL;
         if (is_dense(p, c))
             status = stk__buffer_reserve(&slab->data[c], &p->budget,
                                          p->column_row_bytes[c] * (size_t)p->plan.batching.size, err);

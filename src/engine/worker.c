@@ -100,6 +100,11 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
     stk__free(w->placed);
     stk__free(w->unit_ns);
     stk__free(w->traced_ns);
+    w->calls = NULL;
+}
+
+void stk__worker_clear(stk__worker *w)
+{
     stk__free((void *)w->busy_ns);
     stk__free((void *)w->samples);
 }
@@ -531,11 +536,10 @@ void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position
     w->part = NULL;
 }
 
-stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, stk_error *err)
+stk_status stk__worker_rows(stk__worker *w, const stk_batch *batch, int64_t number, stk_error *err)
 {
     const stk_pipeline *p = w->pipeline;
-    /* The number in the whole run, so that every round of a repeat draws anew. */
-    const stk_sample at = {.index = batch->index, .epoch = batch->epoch, .origin = {NULL, -1, -1, -1}};
+    const stk_sample at = {.index = number, .epoch = batch->epoch, .origin = {NULL, -1, -1, -1}};
     for (int i = 0; p->has_rows_ops && i < p->plan.segment_count; i++) {
         const stk_op *op = p->plan.segment[i]->op;
         if (op->role != STK_ROLE_ROWS)

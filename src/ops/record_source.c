@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -541,8 +542,11 @@ static uint64_t hash_file(uint64_t h, const char *path)
     for (const char *p = slash ? slash + 1 : path; *p; p++)
         h = stk__mix(h, (uint64_t)(unsigned char)*p);
     stk__file_id id = {0, 0};
+    struct stat st;
     int fd;
-    if (strcmp(path, "-") == 0 || stk__file_open(path, &fd, &id, NULL) != STK_OK)
+    /* To open a pipe is to take it away from who writes: it can be read once, and not looked at before. */
+    if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISREG(st.st_mode) ||
+        stk__file_open(path, &fd, &id, NULL) != STK_OK)
         return h;
     h = stk__mix(h, (uint64_t)id.size_bytes);
     for (int end = 0; end < 2; end++) {

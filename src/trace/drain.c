@@ -157,7 +157,7 @@ void *stk__recorder_main(void *argument)
         while (sem_clockwait(&r->wake, CLOCK_MONOTONIC, &until) && errno == EINTR)
             ;
         atomic_store(&r->wake_sent, false);
-        if (atomic_load(&r->stop))
+        if (atomic_load(&r->end_writer))
             return NULL;
         stk__recorder_drain(r, false);
     }

@@ -1,6 +1,7 @@
 /* The public marks: steps, spans and counters of the calling thread. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,12 +71,32 @@ static STK_NOINLINE stk__marks *marks_find(stk_recorder *r, marks_cache *entry)
     return m;
 }
 
-/* The marks of this thread, or NULL, counted, when it has no track. */
-static stk__marks *marks_get(stk_recorder *r)
+static void marks_lock(stk__marks *m)
+{
+    while (STK_UNLIKELY(atomic_exchange_explicit(&m->busy, true, memory_order_acquire)))
+        sched_yield();
+}
+
+static void marks_unlock(stk__marks *m)
+{
+    atomic_store_explicit(&m->busy, false, memory_order_release);
+}
+
+/* The marks of this thread, locked; NULL when it has no track. */
+static stk__marks *marks_enter(stk_recorder *r)
 {
     marks_cache *entry = &cache[r->generation % CACHE_SIZE];
     stk__marks *m = STK_LIKELY(entry->generation == r->generation) ? entry->marks : marks_find(r, entry);
-    return STK_LIKELY(m && m->spans) ? m : NULL;
+    if (STK_UNLIKELY(!m || !m->spans))
+        return NULL;
+    marks_lock(m);
+    return m;
+}
+
+/* No recorder, or one that has finished its file. */
+static bool is_off(const stk_recorder *r)
+{
+    return !r || STK_UNLIKELY(atomic_load_explicit(&r->stopped, memory_order_relaxed));
 }
 
 static void refuse(stk_recorder *r)
@@ -95,24 +116,30 @@ static int32_t find_name(stk_recorder *r, stk__marks *m, const char *name, const
     return known->name;
 }
 
-void stk_span_begin(stk_recorder *r, const char *name)
+static void span_begin(stk_recorder *r, stk__marks *m, const char *name)
 {
-    if (!r)
-        return;
-    stk__marks *m = marks_get(r);
-    if (!m)
-        return;
+    const int32_t id = find_name(r, m, name, "span");
     if (m->depth == STK__SPAN_DEPTH) {
         m->too_deep++;
-        stk__track_lose(m->spans, find_name(r, m, name, "span"), 0);
+        stk__track_lose(m->spans, id, 0);
         return;
     }
-    const int32_t id = find_name(r, m, name, "span");
     int64_t now = stk__now_ns();
     /* An outer span starts before an inner one even on a coarse clock: see nest.c for what ties cost. */
     if (m->depth && now <= m->stack[m->depth - 1].start_ns)
         now = m->stack[m->depth - 1].start_ns + 1;
     m->stack[m->depth++] = (stk__open_span){id, now};
+}
+
+void stk_span_begin(stk_recorder *r, const char *name)
+{
+    if (is_off(r))
+        return;
+    stk__marks *m = marks_enter(r);
+    if (!m)
+        return;
+    span_begin(r, m, name);
+    marks_unlock(m);
 }
 
 static void span_end(stk__marks *m, int64_t now_ns)
@@ -125,16 +152,19 @@ static void span_end(stk__marks *m, int64_t now_ns)
 
 void stk_span_end(stk_recorder *r)
 {
-    if (!r)
+    if (is_off(r))
         return;
     const int64_t now = stk__now_ns();
-    stk__marks *m = marks_get(r);
-    if (!m)
+    stk__marks *m = marks_enter(r);
+    if (!m) {
         refuse(r);
-    else if (m->too_deep)
+        return;
+    }
+    if (m->too_deep)
         m->too_deep--;
     else if (m->depth)
         span_end(m, now);
+    marks_unlock(m);
 }
 
 static void step_end(stk_recorder *r, stk__marks *m, int64_t now_ns)
@@ -146,52 +176,71 @@ static void step_end(stk_recorder *r, stk__marks *m, int64_t now_ns)
     m->step_open = false;
 }
 
-void stk_step(stk_recorder *r, int64_t number)
+static void step_begin(stk_recorder *r, stk__marks *m, int64_t number, int64_t now_ns)
 {
-    if (!r)
-        return;
-    const int64_t now = stk__now_ns();
-    stk__marks *m = marks_get(r);
-    if (m && !m->steps_asked) {
+    if (!m->steps_asked) {
         m->steps_asked = true;
         m->steps = stk__track_new(r, "steps", STEPS_RING, m->spans);
     }
-    if (!m || !m->steps) {
+    if (!m->steps) {
         refuse(r);
         return;
     }
-    step_end(r, m, now);
+    step_end(r, m, now_ns);
     m->step_open = true;
     m->step = number;
-    m->step_start_ns = now;
+    m->step_start_ns = now_ns;
+}
+
+void stk_step(stk_recorder *r, int64_t number)
+{
+    if (is_off(r))
+        return;
+    const int64_t now = stk__now_ns();
+    stk__marks *m = marks_enter(r);
+    if (!m) {
+        refuse(r);
+        return;
+    }
+    step_begin(r, m, number, now);
+    marks_unlock(m);
 }
 
 void stk_step_end(stk_recorder *r)
 {
-    if (!r)
+    if (is_off(r))
         return;
     const int64_t now = stk__now_ns();
-    stk__marks *m = marks_get(r);
-    if (m)
-        step_end(r, m, now);
+    stk__marks *m = marks_enter(r);
+    if (!m)
+        return;
+    step_end(r, m, now);
+    marks_unlock(m);
 }
 
 void stk_counter(stk_recorder *r, const char *name, double value)
 {
-    if (!r)
+    if (is_off(r))
         return;
-    stk__marks *m = marks_get(r);
-    if (m)
-        stk__track_counter(m->spans, find_name(r, m, name, "counter"), stk__now_ns(), value);
-    else
+    stk__marks *m = marks_enter(r);
+    if (!m) {
         refuse(r);
+        return;
+    }
+    stk__track_counter(m->spans, find_name(r, m, name, "counter"), stk__now_ns(), value);
+    marks_unlock(m);
 }
 
 void stk__marks_finish(stk_recorder *r, int64_t now_ns)
 {
-    for (stk__marks *m = r->marks; m; m = m->next) {
+    pthread_mutex_lock(&r->lock);
+    stk__marks *first = r->marks; /* new ones are put before it; `next` of these stays */
+    pthread_mutex_unlock(&r->lock);
+    for (stk__marks *m = first; m; m = m->next) {
+        marks_lock(m);
         while (m->spans && m->depth)
             span_end(m, now_ns);
         step_end(r, m, now_ns);
+        marks_unlock(m);
     }
 }

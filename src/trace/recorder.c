@@ -241,9 +241,12 @@ stk_status stk_recorder_open(const char *path, const stk_recorder_options *optio
 static uint64_t write_totals(stk_recorder *r, int64_t now_ns)
 {
     uint64_t lost = atomic_load(&r->refused) + r->events_unwritten;
+    pthread_mutex_lock(&r->lock); /* runs that are being opened may still add names */
+    const int32_t names = r->names_count;
+    pthread_mutex_unlock(&r->lock);
     const size_t tracks = atomic_load(&r->tracks_count);
     for (size_t i = 0; i < tracks; i++) {
-        for (int32_t name = 1; name < r->names_count; name++) {
+        for (int32_t name = 1; name < names; name++) {
             const stk__tally *t = &r->tracks[i]->tallies[name];
             const stk__total total = {r->tracks[i]->name, name, atomic_load(&t->count), atomic_load(&t->total_ns),
                                       atomic_load(&t->lost)};
@@ -252,7 +255,7 @@ static uint64_t write_totals(stk_recorder *r, int64_t now_ns)
                 r->writer.format->total(&r->writer, &total, now_ns);
         }
     }
-    for (int32_t name = 1; name < r->names_count; name++) {
+    for (int32_t name = 1; name < names; name++) {
         const stk__total total = {"(no row left)", name, r->unplaced[name], 0, r->unplaced[name]};
         if (total.lost)
             r->writer.format->total(&r->writer, &total, now_ns);
@@ -260,27 +263,40 @@ static uint64_t write_totals(stk_recorder *r, int64_t now_ns)
     return lost;
 }
 
-stk_status stk_recorder_close(stk_recorder *r, stk_recorder_stats *out_stats, stk_error *err)
+/*
+ * Other threads may go on recording. The order matters: the writer ends, so that this thread may empty the rings; room
+ * is made; open spans are ended in the name of their threads; from then on nothing is taken; the rings are emptied.
+ */
+static stk_status finish_file(stk_recorder *r, stk_error *err)
 {
-    if (!r) {
-        if (out_stats)
-            *out_stats = (stk_recorder_stats){0};
-        return STK_OK;
-    }
     const int64_t now_ns = stk__now_ns();
-    atomic_store(&r->stop, true);
+    atomic_store(&r->end_writer, true);
     sem_post(&r->wake);
     pthread_join(r->thread, NULL);
     /* A ring may be full, and these marks must not be what is lost. */
     stk__recorder_drain(r, true);
     stk__marks_finish(r, now_ns);
+    atomic_store(&r->stopped, true);
     stk__recorder_drain(r, true);
     const uint64_t lost = write_totals(r, now_ns);
     r->writer.format->finish(&r->writer, r->events_written, lost, now_ns);
-    stk_recorder_stats stats = {.events_written = r->events_written, .events_lost = lost};
-    const stk_status status = stk__output_close(&r->output, &stats.bytes_written, err);
-    recorder_free(r);
+    r->stats = (stk_recorder_stats){.events_written = r->events_written, .events_lost = lost};
+    r->finished = true;
+    return stk__output_close(&r->output, &r->stats.bytes_written, err);
+}
+
+stk_status stk_recorder_stop(stk_recorder *r, stk_recorder_stats *out_stats, stk_error *err)
+{
+    const stk_status status = r && !r->finished ? finish_file(r, err) : STK_OK;
     if (out_stats)
-        *out_stats = stats;
+        *out_stats = r ? r->stats : (stk_recorder_stats){0};
+    return status;
+}
+
+stk_status stk_recorder_close(stk_recorder *r, stk_recorder_stats *out_stats, stk_error *err)
+{
+    const stk_status status = stk_recorder_stop(r, out_stats, err);
+    if (r)
+        recorder_free(r);
     return status;
 }

@@ -52,9 +52,10 @@ typedef struct stk__known_name {
     int32_t name;
 } stk__known_name;
 
-/* What the public calls of one thread need. Used by that thread only, and by close. */
+/* What the public calls of one thread need. Used by that thread, and by stop; who set `busy`. */
 typedef struct stk__marks {
     struct stk__marks *next;
+    atomic_bool busy; /* a call of the thread is under way, or stop ends what is open; a lock that is hardly ever waited for */
     uint64_t thread; /* serial number of the thread, never used twice */
     stk__track *spans;
     stk__track *steps; /* made by the first step */
@@ -71,6 +72,7 @@ struct stk_recorder {
     uint64_t generation; /* differs for every recorder of the process */
     size_t memory_cap, ring_max, names_max, index_size;
     int32_t name_other, name_step, arg_step;
+    atomic_bool stopped; /* the one change: from then on events are not taken */
 
     atomic_size_t memory_used;
     atomic_uint_fast64_t refused; /* events of threads that got no track */
@@ -86,9 +88,9 @@ struct stk_recorder {
 
     /* how producers wake the writer */
     sem_t wake;
-    atomic_bool wake_sent, stop;
+    atomic_bool wake_sent, end_writer;
 
-    /* the writer thread's; close has them after it has joined the thread */
+    /* the writer thread's; stop has them after it has joined the thread */
     pthread_t thread;
     stk__writer writer;
     stk__output output;
@@ -96,6 +98,10 @@ struct stk_recorder {
     uint64_t *unplaced;       /* by name: slices that fit on no row */
     uint32_t rows_count;
     uint64_t events_written, events_unwritten;
+
+    /* stop's and close's */
+    bool finished;
+    stk_recorder_stats stats; /* once it is finished */
 };
 
 /* Memory within the cap; NULL when it would be passed or when memory is out. Freed by stk__free after the last use. */
@@ -114,10 +120,10 @@ void stk__track_lose(stk__track *track, int32_t name, int64_t ns);
 
 /* The writer thread; its argument is the recorder. */
 void *stk__recorder_main(void *recorder);
-/* Writes what the rings hold; all of it when `final`. For the writer thread, and for close once it has ended. */
+/* Writes what the rings hold; all of it when `final`. For the writer thread, and for stop once it has ended. */
 void stk__recorder_drain(stk_recorder *recorder, bool final);
 
-/* Ends the open spans and steps of all threads, whose calls must be over. */
+/* Ends the open spans and steps of all threads. */
 void stk__marks_finish(stk_recorder *recorder, int64_t now_ns);
 
 #endif

@@ -87,7 +87,7 @@ stk__track *stk__track_new(stk_recorder *r, const char *name, size_t ring_max, s
 
 stk__track *stk__recorder_track(stk_recorder *r, const char *name)
 {
-    return r ? stk__track_new(r, name, r->ring_max, NULL) : NULL;
+    return r && !atomic_load(&r->stopped) ? stk__track_new(r, name, r->ring_max, NULL) : NULL;
 }
 
 /* One writer each, so no locked instruction is needed. */
@@ -106,6 +106,12 @@ static STK_NOINLINE void wake_writer(stk_recorder *r)
 static inline int32_t known_name(const stk__track *track, int32_t name)
 {
     return STK_LIKELY(name > 0 && (size_t)name < track->recorder->names_max) ? name : track->recorder->name_other;
+}
+
+/* NULL, or of a recorder that has finished its file. */
+static inline bool is_off(const stk__track *track)
+{
+    return !track || STK_UNLIKELY(atomic_load_explicit(&track->recorder->stopped, memory_order_relaxed));
 }
 
 void stk__track_lose(stk__track *track, int32_t name, int64_t ns)
@@ -135,7 +141,7 @@ static inline stk__event *event_reserve(stk__track *track, int32_t name, uint64_
 
 void stk__track_brief(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns)
 {
-    if (!track)
+    if (is_off(track))
         return;
     if (end_ns - start_ns >= STK__BRIEF_NS) {
         stk__track_slice(track, name, start_ns, end_ns, NULL);
@@ -148,7 +154,7 @@ void stk__track_brief(stk__track *track, int32_t name, int64_t start_ns, int64_t
 
 void stk__track_slice(stk__track *track, int32_t name, int64_t start_ns, int64_t end_ns, const stk__slice_args *args)
 {
-    if (!track)
+    if (is_off(track))
         return;
     if (STK_UNLIKELY(start_ns < 0))
         start_ns = 0;
@@ -168,7 +174,7 @@ void stk__track_slice(stk__track *track, int32_t name, int64_t start_ns, int64_t
 
 void stk__track_counter(stk__track *track, int32_t name, int64_t at_ns, double value)
 {
-    if (!track)
+    if (is_off(track))
         return;
     name = known_name(track, name);
     if (!isfinite(value)) { /* neither JSON nor the viewers have a place for it */

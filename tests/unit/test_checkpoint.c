@@ -32,7 +32,9 @@ static stk__checkpoint sample(void)
                          .elastic = 1,
                          .elastic_epoch = 2,
                          .elastic_base = 6,
-                         .batch_size = 32};
+                         .batch_size = 32,
+                         .first_epoch = 11,
+                         .round_batches = 12};
     for (int i = 0; i < STK__MAX_RELAYS; i++) {
         c.relay_seen[i] = 100 + i;
         c.relay_epoch[i] = 200 + i;
@@ -65,6 +67,8 @@ static void checkpoint_comes_back(void **state)
     assert_int_equal(back.batches, c.batches);
     assert_int_equal(back.ticket, c.ticket);
     assert_int_equal(back.elastic_base, c.elastic_base);
+    assert_int_equal(back.first_epoch, c.first_epoch);
+    assert_int_equal(back.round_batches, c.round_batches);
     assert_memory_equal(back.relay_seen, c.relay_seen, sizeof c.relay_seen);
     assert_memory_equal(back.relay_epoch, c.relay_epoch, sizeof c.relay_epoch);
     assert_memory_equal(back.batch_seen, c.batch_seen, sizeof c.batch_seen);
@@ -124,6 +128,21 @@ static void checkpoint_of_nonsense_is_refused(void **state)
     refuses("world 1\npipeline xyz\n", "not understood");
 }
 
+/* Lines that were added later count as 0 where they are not there. */
+static void checkpoint_without_later_lines_is_read(void **state)
+{
+    stk__checkpoint back;
+    stk__text t = STK__TEXT_INIT;
+    stk_error error;
+    stk__text_puts(&t, "stoker-checkpoint 1\nbatches 7\nworld 1\n");
+    stk__text_printf(&t, "check %016llx\n", (unsigned long long)XXH3_64bits(t.data, t.length));
+    assert_int_equal(parse(t.data, t.length, &back, &error), STK_OK);
+    assert_int_equal(back.batches, 7);
+    assert_int_equal(back.first_epoch, 0);
+    assert_int_equal(back.round_batches, 0);
+    stk__text_clear(&t);
+}
+
 static void checkpoint_of_another_version_is_refused(void **state)
 {
     stk__checkpoint back;
@@ -139,6 +158,7 @@ int main(void)
         cmocka_unit_test(checkpoint_comes_back),
         cmocka_unit_test(checkpoint_with_any_byte_changed_is_refused),
         cmocka_unit_test(checkpoint_of_nonsense_is_refused),
+        cmocka_unit_test(checkpoint_without_later_lines_is_read),
         cmocka_unit_test(checkpoint_of_another_version_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

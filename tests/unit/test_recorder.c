@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -413,6 +414,117 @@ static void recorder_takes_events_from_eight_threads(void **state)
     stk__free(text);
 }
 
+static void recorder_stop_finishes_the_file_and_ignores_what_comes_later(void **state)
+{
+    stk_recorder *r = start("s.json", 0);
+    stk__track *track = stk__recorder_track(r, "worker 0");
+    const int32_t op = stk__recorder_name(r, "parse", "op");
+    stk_recorder_stats stats, again;
+    stk_step(r, 7);
+    stk_span_begin(r, "open");
+    stk__track_slice(track, op, 10, 20, NULL);
+    assert_int_equal(stk_recorder_stop(r, &stats, NULL), STK_OK);
+    assert_int_equal(stats.events_written, 3);
+    char *text = read_text("s.json");
+    assert_int_equal(stats.bytes_written, strlen(text));
+    assert_string_equal(text + strlen(text) - 4, "\n]}\n");
+
+    stk_span_end(r); /* of a span that stop has ended */
+    stk_step(r, 8);
+    stk_span_begin(r, "late");
+    stk_counter(r, "late", 1);
+    for (int i = 0; i < 100000; i++) /* more than any ring holds */
+        stk__track_slice(track, op, 30, 40, NULL);
+    stk__track_brief(track, op, 50, 51);
+    assert_null(stk__recorder_track(r, "worker 1"));
+    assert_int_equal(stk_recorder_stop(r, &again, NULL), STK_OK);
+    assert_memory_equal(&stats, &again, sizeof stats);
+    assert_int_equal(stk_recorder_close(r, &again, NULL), STK_OK);
+    assert_memory_equal(&stats, &again, sizeof stats);
+    char *after = read_text("s.json");
+    assert_string_equal(text, after);
+    assert_int_equal(count_of(text, "late"), 0);
+    assert_int_equal(total_of(text, "\"parse\"", "count"), 1);
+    stk__free(text);
+    stk__free(after);
+    assert_int_equal(stk_recorder_stop(NULL, &stats, NULL), STK_OK);
+    assert_int_equal(stats.events_written, 0);
+}
+
+/* Records until it is told to end, which is long after the stop. */
+typedef struct endless {
+    stk_recorder *recorder;
+    atomic_bool end;
+    atomic_int rounds;
+} endless;
+
+static void *record_on(void *argument)
+{
+    endless *e = argument;
+    stk__track *track = stk__recorder_track(e->recorder, "worker");
+    while (!atomic_load(&e->end)) {
+        const int64_t now = stk__now_ns();
+        stk_step(e->recorder, now);
+        stk_span_begin(e->recorder, "outer");
+        stk_span_begin(e->recorder, "inner");
+        stk_counter(e->recorder, "load", 1);
+        stk__track_slice(track, stk__recorder_name(e->recorder, "op", "op"), now, stk__now_ns(), NULL);
+        stk_span_end(e->recorder);
+        stk_span_end(e->recorder);
+        atomic_fetch_add(&e->rounds, 1);
+    }
+    return NULL;
+}
+
+static void *record_late(void *argument)
+{
+    record_on(argument); /* a thread that was not there before */
+    return NULL;
+}
+
+static void recorder_stops_while_threads_go_on(void **state)
+{
+    static const char *const names[] = {"w.json", "w.pftrace"};
+    for (int round = 0; round < 12; round++) {
+        endless e = {.recorder = start(names[round % 2], 1 << 20)};
+        stk_recorder_stats stats;
+        pthread_t threads[5];
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, record_on, &e), 0);
+        while (atomic_load(&e.rounds) < 100 * round)
+            usleep(100);
+        assert_int_equal(stk_recorder_stop(e.recorder, &stats, NULL), STK_OK);
+        assert_int_equal(pthread_create(&threads[4], NULL, record_late, &e), 0);
+        const int before = atomic_load(&e.rounds);
+        while (atomic_load(&e.rounds) < before + 1000)
+            usleep(100);
+        atomic_store(&e.end, true);
+        for (int i = 0; i < 5; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(stk_recorder_close(e.recorder, NULL, NULL), STK_OK);
+        if (round % 2 == 0) {
+            char *text = read_text("w.json");
+            assert_int_equal(strlen(text), stats.bytes_written);
+            if (round == 0) /* the file is short: counting takes long under sanitizers */
+                assert_int_equal(count_of(text, "\"ph\":\"X\"") + count_of(text, "\"ph\":\"C\""), stats.events_written);
+            assert_string_equal(text + strlen(text) - 4, "\n]}\n");
+            stk__free(text);
+        }
+    }
+}
+
+/* A failure is told once, by stop. */
+static void recorder_stop_reports_a_full_disk(void **state)
+{
+    stk_error err = {0};
+    assert_int_equal(symlink("/dev/full", in_folder("full2.json")), 0);
+    stk_recorder *r = start("full2.json", 0);
+    stk_span_begin(r, "x");
+    assert_int_equal(stk_recorder_stop(r, NULL, &err), STK_IO);
+    assert_string_equal(err.file, in_folder("full2.json"));
+    assert_int_equal(stk_recorder_close(r, NULL, &err), STK_OK);
+}
+
 static int make_folder(void **state)
 {
     return mkdtemp(folder) ? 0 : -1;
@@ -445,6 +557,9 @@ int main(void)
         cmocka_unit_test(recorder_full_disk_is_reported_at_close_with_the_file),
         cmocka_unit_test(recorder_open_survives_every_failed_allocation),
         cmocka_unit_test(recorder_takes_events_from_eight_threads),
+        cmocka_unit_test(recorder_stop_finishes_the_file_and_ignores_what_comes_later),
+        cmocka_unit_test(recorder_stops_while_threads_go_on),
+        cmocka_unit_test(recorder_stop_reports_a_full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,323 @@
+"""Pipelines: ops put one behind the other, as text that the engine reads."""
+
+from __future__ import annotations
+
+import os
+
+from . import _core
+from ._ops import PipelineOps
+from ._options import check_options
+from ._text import call_text, nearest, options_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from ._batch_maps import BatchMap
+    from ._loader import Loader
+    from ._options import RunOptions
+    from ._text import Option
+    from .torch import Dataset
+
+    # Name, role ("source", "order", "sample", "batch", "rows", "cache", "prefetch", "sink") and text of an op.
+    Op = tuple[str, str, str]
+
+_TEXT_MAX = 1 << 20
+_PYTHON_OPS = ("python_map", "python_source")
+
+
+def read_ops(text: str) -> tuple[Op, ...]:
+    """The ops of a text; InvalidError with line and column when it cannot be read."""
+    return tuple((name, role, text[begin:end]) for name, role, begin, end in _core.text_ops(text))
+
+
+def _read_call(name: str, call: str) -> Op:
+    """The one op that a call is: whatever its options hold, nothing else may come of it."""
+    ops = read_ops(call)
+    if len(ops) != 1 or ops[0][0] != name or ops[0][2] != call:
+        raise ValueError(f"{name}: wanted options of one op, found the text {call!r}")
+    return ops[0]
+
+
+class Pipeline(PipelineOps):
+    """Where samples come from and what is done to them; nothing runs before a loop or `run` asks for it.
+
+    Every method gives a new pipeline, so that one can be the start of several::
+
+        records = stoker.tfrecord("d/*.tfrecord").parse(image="bytes", label="int64").decode_image("image")
+        train = records.shuffle(seed=1).random_flip("image").batch(256, drop_last=True)
+        test = records.batch(256)
+        for batch in train.torch():
+            ...
+    """
+
+    __slots__ = ("_ops", "_functions", "_options", "_batch_maps")
+
+    _ops: tuple[Op, ...]
+    _functions: tuple[object, ...]  # that ops call, by number
+    _options: dict[str, Any]  # of runs; those left out have their defaults
+    _batch_maps: tuple[BatchMap, ...]  # functions that the loop calls on batches
+
+    def __init__(
+        self,
+        ops: Sequence[Op],
+        functions: Sequence[object] = (),
+        options: Mapping[str, Any] | None = None,
+        batch_maps: Sequence[BatchMap] = (),
+    ) -> None:
+        self._ops = tuple(ops)
+        self._functions = tuple(functions)
+        self._options = dict(options or {})
+        self._batch_maps = tuple(batch_maps)
+
+    @classmethod
+    def _source(cls, name: str, options: Sequence[Option], functions: Sequence[object] = ()) -> Pipeline:
+        return cls([_read_call(name, call_text(name, options))], functions)
+
+    def _op(self, name: str, options: Sequence[Option], functions: Sequence[object] = ()) -> Pipeline:
+        last = self._ops[-1]
+        if last[1] == "sink":
+            raise ValueError(f"{name} cannot stand behind {last[0]}, which ends the pipeline")
+        op = _read_call(name, call_text(name, options))
+        if self._batch_maps and op[1] not in ("order", "prefetch"):
+            raise ValueError(
+                f"{name} cannot stand behind map {self._batch_maps[-1].name!r}, which the loop calls on finished "
+                "batches: put it before the map"
+            )
+        return Pipeline((*self._ops, op), (*self._functions, *functions), self._options, self._batch_maps)
+
+    def _with_batch_map(self, name: str, fn: Callable[..., Any]) -> Pipeline:
+        """With a function that the loop calls on each batch."""
+        from ._batch_maps import BatchMap
+        from ._functions import takes_random
+
+        maps = (*self._batch_maps, BatchMap(name, fn, takes_random(fn)))
+        return Pipeline(self._ops, self._functions, self._options, maps)
+
+    def op(self, name: str, /, **options: object) -> Pipeline:
+        """Any op by its name, those of plug-ins too: `pipe.op("blur", radius=2)`."""
+        table = _table(name)
+        if table["role"] == "source":
+            raise ValueError(f"{name} is a source, and stands at the start: stoker.pipeline('{name}(...)')")
+        return self._op(name, options_of(name, table["options"], options))
+
+    def map(self, fn: Callable[..., Any], /, *, name: str | None = None, **outputs: str) -> Pipeline:
+        """Call a Python function on every sample, or behind `batch` on every batch.
+
+        It gets a dict of fields (NumPy arrays and scalars, bytes) that are its own to change, and returns a dict of
+        those to change or add; the others stay. With a second parameter it also gets a NumPy Generator, whose numbers
+        are the same whatever the number of threads. Functions that keep state see samples in no fixed order.
+
+        Args:
+            fn: the function.
+            name: what traces and messages call it; else its own name.
+            **outputs: types of the fields it returns, as in `parse`: `image="float32[224,224,3]"`, `ids="int64[]"` for
+                a dimension that varies. Without them fn is called once, on the first sample, to see.
+
+        Example::
+
+            pipe.map(lambda s: {"label": s["label"] % 10})
+        """
+        from ._functions import make_map
+
+        return make_map(self, fn, name, outputs)
+
+    def options(self, **options: Unpack[RunOptions]) -> Pipeline:
+        """The same pipeline with options for its runs; those of `loader` and the formats win over them.
+
+        Args:
+            threads: workers; 0: as many as the machine gives.
+            memory: budget of all buffers, in bytes or as "512M"; 0: a quarter of the memory, at most 1 GiB.
+            seed: of ops that draw random numbers.
+            rank, world: which part of the samples this process takes; None: of RANK and WORLD_SIZE (torchrun), or of
+                torch.distributed. With a world above 1, `shard(uneven="pad")` is put behind the last shuffle, else
+                behind the source, unless the pipeline has a shard.
+            shard: False: put no shard in.
+            cache_dir: where indexes are kept; "auto": ~/.cache/stoker; None: nowhere.
+            on_error: what a bad record does: "stop", "skip", or "quarantine".
+            max_errors: stop after more bad records than this; 0: no limit.
+            quarantine: file that lists bad records.
+            exact: leave out rewrites that change the last bits.
+            progress: called as progress(what, done, total) during long work; True: a line on standard error.
+        """
+        return Pipeline(self._ops, self._functions, {**self._options, **check_options(options)}, self._batch_maps)
+
+    # ---- loops ----
+
+    def loader(
+        self,
+        *fields: str,
+        epochs: int = 1,
+        format: str = "numpy",
+        persistent: bool = True,
+        pin_memory: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Loader:
+        """An object to loop over again and again, each time with the epoch after.
+
+        Args:
+            *fields: give tuples of these, in this order; without them, dicts of all fields.
+            epochs: epochs in one loop.
+            format: "numpy", "torch", "jax", "tensorflow" or "dlpack".
+            persistent: stay open between loops, and make the next epoch ready while this one ends.
+            pin_memory: "torch": batches in pinned memory, for copies to the GPU by non_blocking=True.
+            **options: as those of `Pipeline.options`.
+
+        Example::
+
+            loader = pipe.loader("image", "label", format="torch")
+            for epoch in range(10):
+                for x, y in loader:
+                    ...
+        """
+        from ._loader import Loader
+
+        return Loader(
+            self,
+            fields,
+            epochs=epochs,
+            format=format,
+            persistent=persistent,
+            pin_memory=pin_memory,
+            options=check_options(options),
+        )
+
+    def numpy(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+        """Loop over batches as NumPy arrays that share the memory of the batch.
+
+        It begins with epoch 0. For several epochs, each in another order, give `epochs`, or loop over a `loader` again.
+        """
+        return self.loader(*fields, epochs=epochs, format="numpy", persistent=False, **options)
+
+    def torch(self, *fields: str, epochs: int = 1, pin_memory: bool = False, **options: Unpack[RunOptions]) -> Loader:
+        """Loop over batches as PyTorch tensors that share the memory of the batch.
+
+        It begins with epoch 0. For several epochs, each in another order, give `epochs`, or loop over a `loader` again.
+        """
+        return self.loader(*fields, epochs=epochs, format="torch", persistent=False, pin_memory=pin_memory, **options)
+
+    def jax(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+        """Loop over batches as JAX arrays."""
+        return self.loader(*fields, epochs=epochs, format="jax", persistent=False, **options)
+
+    def tensorflow(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+        """Loop over batches as TensorFlow tensors."""
+        return self.loader(*fields, epochs=epochs, format="tensorflow", persistent=False, **options)
+
+    def dlpack(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+        """Loop over batches as columns with `__dlpack__` and the buffer protocol, for any other library."""
+        return self.loader(*fields, epochs=epochs, format="dlpack", persistent=False, **options)
+
+    def dataset(self, *fields: str, format: str = "torch", **options: Unpack[RunOptions]) -> Dataset:
+        """A torch.utils.data.IterableDataset of finished batches: `DataLoader(pipe.dataset(), batch_size=None)`."""
+        from .torch import Dataset
+
+        return Dataset(self, *fields, format=format, **options)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    # ---- looking and running ----
+
+    def first(self, *fields: str, **options: Unpack[RunOptions]) -> Any:
+        """The first batch as NumPy arrays, by a short run of its own."""
+        from ._batch_maps import make_converter
+        from ._runs import Runs
+
+        runs = Runs(self, check_options(options))
+        with runs.looking(batched=True) as run:
+            batch = run.next()
+            if batch is None:
+                raise ValueError("the pipeline gives no batch: there is no first one")
+            convert = make_converter(runs, "numpy", fields, False)
+            return convert(batch, 0) if self._batch_maps else convert(batch)
+
+    def fields(self, **options: Unpack[RunOptions]) -> dict[str, str]:
+        """Names and types of the fields of a sample: {"image": "uint8[?, ?, 3]", "label": "int64"}."""
+        from ._runs import Runs, type_text
+
+        with Runs(self, check_options(options)).looking() as run:
+            import json
+
+            rows = json.loads(run.explain_json())["fields"]
+        return {row["name"]: type_text(row["dtype"], row["shape"]) for row in rows}
+
+    def explain(self, **options: Unpack[RunOptions]) -> str:
+        """The plan: what will run, what was rewritten and why."""
+        from ._runs import Runs
+
+        with Runs(self, check_options(options)).looking() as run:
+            return run.explain()
+
+    def run(self, **options: Unpack[RunOptions]) -> dict[str, Any]:
+        """Run to the end, and give the statistics.
+
+        What a sink (`write_...`) writes appears when all went well, and not at all otherwise. Ranks share the samples
+        only where the pipeline says so, by `shard`.
+        """
+        from ._runs import run_to_end
+
+        return run_to_end(self, check_options(options))
+
+    # ---- text ----
+
+    def __str__(self) -> str:
+        return "\n| ".join(text for _, _, text in self._ops)
+
+    def __repr__(self) -> str:
+        count = len(self._ops)
+        names = [name for name, _, _ in self._ops] + [f"map {m.name}" for m in self._batch_maps]
+        return f"<stoker.Pipeline: {count} op{'s' if count > 1 else ''}: {' | '.join(names)}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pipeline, (self._ops, self._functions, self._options, self._batch_maps)
+
+
+def _table(name: str) -> dict[str, Any]:
+    """What the registry says about an op."""
+    import json
+
+    ops = {op["name"]: op for op in json.loads(_core.ops_json())}
+    if name in ops and name not in _PYTHON_OPS:
+        table: dict[str, Any] = ops[name]
+        return table
+    near = nearest(name, (op for op in ops if op not in _PYTHON_OPS))
+    raise ValueError(f"there is no op {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+
+
+def pipeline(text: str) -> Pipeline:
+    """A pipeline from its text: `stoker.pipeline("range(10) | shuffle(seed=1) | batch(4)")`."""
+    if not isinstance(text, str):
+        raise TypeError(f"wanted the text of a pipeline, found {text!r}")
+    ops = read_ops(text)
+    for name, _, _ in ops:
+        if name in _PYTHON_OPS:
+            raise ValueError(f"{name} cannot be written in a text: it is made by Pipeline.map and stoker.source")
+    return Pipeline(ops)
+
+
+def load(path: str | os.PathLike[str]) -> Pipeline:
+    """A pipeline from a file, as `stoker run FILE` takes it."""
+    with open(path, "rb") as file:
+        data = file.read(_TEXT_MAX + 1)
+    if len(data) > _TEXT_MAX:
+        raise ValueError(f"{os.fspath(path)}: wanted the text of a pipeline, found more than {_TEXT_MAX} bytes")
+    try:
+        return pipeline(data.decode())
+    except UnicodeDecodeError as e:
+        raise ValueError(
+            f"{os.fspath(path)}: wanted text in UTF-8, found byte {data[e.start]:#x} at {e.start}"
+        ) from None
+
+
+def load_plugin(path: str | os.PathLike[str]) -> list[str]:
+    """Load a plug-in; its ops go by `Pipeline.op` and `stoker.pipeline`. Returns their names."""
+    return _core.load_plugin(os.fspath(path))

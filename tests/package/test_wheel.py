@@ -1,0 +1,111 @@
+"""What is in the wheel, and what an import of it costs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import zipfile
+
+import stoker
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What an import must not bring along: libraries, and the slow half of Python's own.
+HEAVY = (
+    "numpy",
+    "torch",
+    "jax",
+    "tensorflow",
+    "pyarrow",
+    "pandas",
+    "polars",
+    "inspect",
+    "dataclasses",
+    "typing",
+    "json",
+    "logging",
+    "asyncio",
+    "multiprocessing",
+    "importlib.metadata",
+)
+ASK = "before = set(sys.modules); import stoker; print(*sorted(set(sys.modules) - before))"
+ROUNDS = 7
+
+
+def test_the_wheel_is_for_every_python_from_3_10_on(wheel: pathlib.Path) -> None:
+    assert re.fullmatch(
+        rf"stoker-{re.escape(stoker.__version__)}-cp310-abi3-manylinux_2_\d+_\w+\.whl", wheel.name
+    ), wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
+        assert b"Root-Is-Purelib: false" in archive.read(info)
+        metadata = archive.read(info.replace("WHEEL", "METADATA")).decode()
+    assert f"\nVersion: {stoker.__version__}\n" in metadata
+    assert "\nRequires-Python: >=3.10\n" in metadata
+    assert "\nRequires-Dist:" not in metadata
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+        helper = archive.getinfo("stoker/libexec/stoker-hdf5")
+    own = {
+        f"stoker/{path.name}"
+        for path in (ROOT / "python" / "stoker").iterdir()
+        if path.suffix in (".py", ".pyi", ".typed")
+    }
+    inside = {name for name in names if name.startswith("stoker/")}
+    assert inside == own | {"stoker/_core.abi3.so", "stoker/libexec/stoker-hdf5"}
+    outside = {name for name in names - inside if not name.startswith(f"stoker-{stoker.__version__}.dist-info/")}
+    assert all(re.fullmatch(r"stoker\.libs/lib[\w.+-]+\.so[.\d]*", name) for name in outside), outside
+    assert helper.external_attr >> 16 & 0o111, "the helper program must be executable"
+
+
+def test_bundled_libraries_bring_their_notices(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        notices = [name for name in names if ".dist-info/licenses/" in name and name.endswith(".txt")]
+        assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+        assert all(b"opyright" in archive.read(name) for name in notices)
+    libraries = [name for name in names if name.startswith("stoker.libs/")]
+    assert len(notices) >= len(libraries), (notices, libraries)  # libhdf5 is inside of the helper program
+
+
+def test_only_the_init_function_is_exported() -> None:
+    from stoker import _core
+
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", _core.__file__], check=True, capture_output=True, text=True
+    ).stdout
+    assert [line.split()[-1] for line in out.splitlines()] == ["PyInit__core"]
+
+
+def fresh(*command: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter, with the package where this one has it."""
+    env = dict(os.environ, PYTHONPATH=str(pathlib.Path(stoker.__file__).parents[1]))
+    return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True, env=env)
+
+
+def test_the_import_loads_little() -> None:
+    loaded = fresh("-c", f"import sys; {ASK}").stdout.split()
+    assert "stoker._core" in loaded
+    heavy = [name for name in loaded if name in HEAVY or name.split(".")[0] in HEAVY]
+    assert not heavy, heavy
+    others = [name for name in loaded if not name.startswith("stoker")]
+    assert len(others) <= 10, others
+    assert len(loaded) - len(others) <= 15, loaded
+
+
+def test_the_time_of_the_import_is_told() -> None:
+    """The promise is less than 50 ms; times are shown, not judged."""
+    times = []
+    for _ in range(ROUNDS):
+        log = fresh("-X", "importtime", "-c", "import stoker").stderr
+        line = next(line for line in log.splitlines() if re.search(r"\|\s+stoker$", line))
+        times.append(int(line.split("|")[1]))
+    assert len(times) == ROUNDS and min(times) > 0
+    print(
+        f"\nimport stoker: {min(times) / 1000:.1f} ms at best, {sorted(times)[ROUNDS // 2] / 1000:.1f} ms in the middle"
+    )

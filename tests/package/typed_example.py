@@ -1,0 +1,55 @@
+"""A program as people write it; test_types.py gives it to mypy and pyright, and nothing runs it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+from typing_extensions import assert_type
+
+import stoker
+
+pipe = (
+    stoker.tfrecord("data/train-*.tfrecord", pathlib.Path("data/extra.tfrecord"))
+    .shuffle(seed=42, window="auto")
+    .parse(image="bytes", label="int64", boxes="float32[?, 4]")
+    .decode_image("image", channels=3)
+    .random_resized_crop("image", 224, 224, filter="bicubic")
+    .normalize("image", mean=np.array([125.3, 123.0, 113.9]), std=[63.0, 62.1, 66.7])
+    .layout("image", "CHW")
+    .map(lambda sample: {"label": sample["label"] % 10})
+    .batch(256, drop_last=True)
+)
+assert_type(pipe, stoker.Pipeline)
+assert_type(stoker.range(10).select("value"), stoker.Pipeline)
+assert_type(stoker.hdf5("a.h5", x="/features").cache(memory="256M"), stoker.Pipeline)
+assert_type(pipe.fields(), dict[str, str])
+
+loader = pipe.loader("image", "label", epochs=3, format="torch", threads=2, memory="1G")
+assert_type(loader, stoker.Loader)
+assert_type(len(loader), int)
+for image, label in loader:
+    print(image.shape, label)
+state = loader.state_dict()
+loader.load_state_dict(state)
+
+with stoker.record("run.pftrace") as recording:
+    for batch in pipe.numpy(on_error="skip"):
+        stoker.step()
+        with stoker.span("forward"):
+            print(batch["image"])
+print(recording.path)
+
+
+@stoker.span("load")
+def load(path: str) -> int:
+    return len(path)
+
+
+assert_type(load("a"), int)
+assert_type(stoker.g2p("aardvark"), list[str])
+assert_type(stoker.g2p(["a", "b"]), list[list[str]])
+try:
+    pipe.run()
+except stoker.CorruptError as error:
+    assert_type(error.file, str | None)
