@@ -16,11 +16,14 @@ static const stk_batch *batch_in(PyObject *self)
     return ((batch_object *)self)->hold->batch;
 }
 
-const stk_batch *stkpy_batch_of(PyObject *object)
+const stk_batch *stkpy_batch_of(PyObject *object, const stkpy_run *run)
 {
-    if (Py_TYPE(object) == batch_type)
+    if (Py_TYPE(object) != batch_type)
+        PyErr_Format(PyExc_TypeError, "a Batch is wanted, not %R", (PyObject *)Py_TYPE(object));
+    else if (((batch_object *)object)->hold->run != run)
+        PyErr_SetString(PyExc_ValueError, "the batch is of another run");
+    else
         return batch_in(object);
-    PyErr_Format(PyExc_TypeError, "a Batch is wanted, not %R", (PyObject *)Py_TYPE(object));
     return NULL;
 }
 
@@ -30,7 +33,7 @@ static PyObject *make_names(const stk_batch *batch)
 {
     PyObject *names = PyTuple_New(batch->column_count);
     for (int32_t i = 0; names && i < batch->column_count; i++) {
-        PyObject *name = PyUnicode_FromString(batch->columns[i].name);
+        PyObject *name = stkpy_field_name(batch->columns[i].name);
         if (name)
             PyUnicode_InternInPlace(&name);
         if (!name || PyTuple_SetItem(names, i, name) < 0)

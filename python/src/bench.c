@@ -20,7 +20,7 @@ typedef struct {
     uint64_t *calls;     /* timed together; 0: not known yet */
     bool *bursts;        /* whether a measured run takes them BURSTS times */
     PyObject *progress;  /* NULL: none */
-    PyObject *collect;   /* gc.collect */
+    PyObject *gc;        /* the module */
     PyThreadState *thread;
     bool raised; /* a Python exception is set, and ends it */
 } session;
@@ -47,18 +47,34 @@ static bool call(PyObject *function, uint64_t calls)
     return PyErr_CheckSignals() == 0;
 }
 
+enum { YOUNG_ENOUGH = 20 };
+
+/*
+ * Cycles that functions leave must not pile up until the end. Where there are none it is left alone: callbacks of the
+ * collector, which some libraries set, swallow a Ctrl-C that comes while they run.
+ */
+static bool collect_young(session *s)
+{
+    PyObject *counts = PyObject_CallMethod(s->gc, "get_count", NULL);
+    const long young = counts ? PyLong_AsLong(PyTuple_GetItem(counts, 0)) : -1;
+    Py_XDECREF(counts);
+    if (young < YOUNG_ENOUGH)
+        return !PyErr_Occurred();
+    PyObject *given = PyObject_CallMethod(s->gc, "collect", "i", 1);
+    Py_XDECREF(given);
+    return given != NULL;
+}
+
 /*
  * The collector is off while a function is timed: when it runs is a matter of chance, and of what ran before. The young
- * objects that the last function left are collected before, untimed: else cycles would pile up until the end.
+ * objects that the last function left are collected before, untimed.
  */
 static bool time_calls(session *s, PyObject *function, uint64_t calls, int64_t *out_ns)
 {
     const bool collects = PyGC_IsEnabled();
     if (collects) {
-        PyObject *given = PyObject_CallFunction(s->collect, "i", 1);
-        if (!given)
+        if (!collect_young(s))
             return false;
-        Py_DECREF(given);
         PyGC_Disable();
     }
     const int64_t start = now_ns();
@@ -245,22 +261,20 @@ static PyObject *compare(session *s, const char *const *names, const stk_bench_o
 static PyObject *compare_tuples(session *s, PyObject *names, PyObject *calls, stk_bench_options *options)
 {
     const Py_ssize_t count = PyTuple_Size(s->functions);
-    PyObject *gc = PyImport_ImportModule("gc");
     const char **texts = PyMem_Calloc((size_t)count + 1, sizeof *texts);
     PyObject *given = NULL;
-    s->collect = gc ? PyObject_GetAttrString(gc, "collect") : NULL;
+    s->gc = PyImport_ImportModule("gc");
     s->calls = PyMem_Calloc((size_t)count + 1, sizeof *s->calls);
     s->bursts = PyMem_Calloc((size_t)count + 1, sizeof *s->bursts);
     if (!texts || !s->calls || !s->bursts)
         PyErr_NoMemory();
-    else if (s->collect && check_functions(s->functions, names) && read_names(names, texts) &&
+    else if (s->gc && check_functions(s->functions, names) && read_names(names, texts) &&
              read_calls(calls, count, s->calls))
         given = compare(s, texts, options);
     PyMem_Free(s->bursts);
     PyMem_Free(s->calls);
     PyMem_Free((void *)texts);
-    Py_XDECREF(s->collect);
-    Py_XDECREF(gc);
+    Py_XDECREF(s->gc);
     return given;
 }
 

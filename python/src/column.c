@@ -184,9 +184,14 @@ static PyObject *column_put_into(PyObject *object, PyObject *array)
 
 /* ---- attributes ---- */
 
+PyObject *stkpy_field_name(const char *name)
+{
+    return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+}
+
 static PyObject *column_name(PyObject *self, void *closure)
 {
-    return PyUnicode_FromString(((stkpy_column *)self)->source->name);
+    return stkpy_field_name(((stkpy_column *)self)->source->name);
 }
 
 static PyObject *column_dtype(PyObject *self, void *closure)

@@ -44,8 +44,8 @@ void stkpy_run_release(stkpy_run *run, const stk_batch *batch);
 
 /* A Batch that owns `batch` of `run`; NULL with an exception, and the batch given back. */
 PyObject *stkpy_batch_new(stkpy_run *run, const stk_batch *batch);
-/* The batch inside, or NULL with a TypeError. */
-const stk_batch *stkpy_batch_of(PyObject *object);
+/* The batch inside, or NULL with an exception: it is none, or of another run, whose columns may be others. */
+const stk_batch *stkpy_batch_of(PyObject *object, const stkpy_run *run);
 
 /* ---- op_python.c: ops that call Python ---- */
 

@@ -132,6 +132,7 @@ void stkpy_log_clear(stkpy_log *log);
 void stkpy_log_add(void *log, stk_log_level level, const char *text);
 /* Takes them all: a list of (level, text). */
 PyObject *stkpy_log_take(stkpy_log *log);
+bool stkpy_log_any(stkpy_log *log);
 
 /* ---- pinned.c ---- */
 
@@ -172,6 +173,8 @@ typedef struct stkpy_column {
 
 int stkpy_column_init(PyObject *module);
 PyObject *stkpy_column_new(stkpy_hold *hold, const stk_column *source);
+/* Names may hold any byte; they come back as they were given. */
+PyObject *stkpy_field_name(const char *name);
 /* False with a BufferError when it cannot be seen as one array. */
 bool stkpy_column_is_array(const stkpy_column *column);
 PyObject *stkpy_column_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);

@@ -39,6 +39,14 @@ static int append(PyObject *list, stk_log_level level, PyObject *text)
     return failed ? -1 : 0;
 }
 
+bool stkpy_log_any(stkpy_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    const bool any = log->count > 0;
+    pthread_mutex_unlock(&log->lock);
+    return any;
+}
+
 PyObject *stkpy_log_take(stkpy_log *log)
 {
     stkpy_message items[STKPY_MESSAGES];

@@ -10,35 +10,21 @@ typedef struct open_arguments {
     PyObject *text, *seed, *cache_dir, *quarantine, *resume, *recorder, *functions, *progress;
     const char *on_error;
     int threads, exact, pinned, on_demand;
-    long long memory, rank, world, max_errors, first_epoch;
+    long long memory, rank, world, max_errors, first_epoch, stall_ns;
 } open_arguments;
 
 static bool parse(PyObject *args, PyObject *kwargs, open_arguments *a)
 {
-    static char *names[] = {(char *)"text",
-                            (char *)"threads",
-                            (char *)"memory",
-                            (char *)"seed",
-                            (char *)"rank",
-                            (char *)"world",
-                            (char *)"cache_dir",
-                            (char *)"on_error",
-                            (char *)"max_errors",
-                            (char *)"quarantine",
-                            (char *)"resume",
-                            (char *)"first_epoch",
-                            (char *)"exact",
-                            (char *)"recorder",
-                            (char *)"functions",
-                            (char *)"pinned",
-                            (char *)"on_demand",
-                            (char *)"progress",
-                            NULL};
+    static char *names[] = {(char *)"text",       (char *)"threads",    (char *)"memory",    (char *)"seed",
+                            (char *)"rank",       (char *)"world",      (char *)"cache_dir", (char *)"on_error",
+                            (char *)"max_errors", (char *)"quarantine", (char *)"resume",    (char *)"first_epoch",
+                            (char *)"exact",      (char *)"recorder",   (char *)"functions", (char *)"pinned",
+                            (char *)"on_demand",  (char *)"progress",   (char *)"stall_ns",  NULL};
     *a = (open_arguments){.on_error = "stop"};
-    return PyArg_ParseTupleAndKeywords(args, kwargs, "U|$iLOLLOsLOOLpOOppO:Run", names, &a->text, &a->threads,
-                                       &a->memory, &a->seed, &a->rank, &a->world, &a->cache_dir, &a->on_error,
-                                       &a->max_errors, &a->quarantine, &a->resume, &a->first_epoch, &a->exact,
-                                       &a->recorder, &a->functions, &a->pinned, &a->on_demand, &a->progress);
+    return PyArg_ParseTupleAndKeywords(
+        args, kwargs, "U|$iLOLLOsLOOLpOOppOL:Run", names, &a->text, &a->threads, &a->memory, &a->seed, &a->rank,
+        &a->world, &a->cache_dir, &a->on_error, &a->max_errors, &a->quarantine, &a->resume, &a->first_epoch, &a->exact,
+        &a->recorder, &a->functions, &a->pinned, &a->on_demand, &a->progress, &a->stall_ns);
 }
 
 /* A copy of a str for the engine; None is NULL. Names of files that are not UTF-8 come through as they were. */
@@ -105,6 +91,7 @@ static bool read_numbers(const open_arguments *a, stk_config *config)
     config->first_epoch = a->first_epoch;
     config->no_approximate = a->exact;
     config->on_demand = a->on_demand;
+    config->stall_ns = a->stall_ns;
     return read_on_error(a->on_error, &config->on_error);
 }
 
@@ -223,6 +210,11 @@ stkpy_run *stkpy_run_open(PyObject *args, PyObject *kwargs)
         return NULL;
     if (stkpy_exiting()) {
         PyErr_SetString(PyExc_RuntimeError, "no pipeline can be opened while the interpreter shuts down");
+        return NULL;
+    }
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        /* Threads of the engine find their way back into the main one only. */
+        PyErr_SetString(PyExc_RuntimeError, "a pipeline runs in the main interpreter only, not in a subinterpreter");
         return NULL;
     }
     stkpy_run *run = stkpy_run_new();

@@ -123,6 +123,20 @@ static stk_status look(stkpy_run *run, int64_t timeout_ns, const stk_batch **out
     return status;
 }
 
+/* A worker that hangs is told while the loop waits for it, not behind the batch that never comes. */
+static bool tell_messages(stkpy_run *run)
+{
+    if (!stkpy_log_any(&run->log))
+        return true;
+    PyObject *watch = PyImport_ImportModule("stoker._watch");
+    PyObject *messages = watch ? stkpy_log_take(&run->log) : NULL;
+    PyObject *given = messages ? PyObject_CallMethod(watch, "tell", "O", messages) : NULL;
+    Py_XDECREF(watch);
+    Py_XDECREF(messages);
+    Py_XDECREF(given);
+    return given != NULL;
+}
+
 static stk_status next_batch(stkpy_run *run, const stk_batch **out, stk_error *err)
 {
     enum { SLICE_NS = 50000000, PARKED_SLICE_NS = 1000000 };
@@ -140,7 +154,7 @@ static stk_status next_batch(stkpy_run *run, const stk_batch **out, stk_error *e
             stkpy_exit_rest();
         if (status != STK_TIMEOUT)
             return status;
-        if (PyErr_CheckSignals() < 0)
+        if (PyErr_CheckSignals() < 0 || !tell_messages(run))
             return STK_CANCELLED;
     }
 }
@@ -215,7 +229,7 @@ static PyObject *run_state(PyObject *self, PyObject *none)
 static PyObject *run_consume(PyObject *self, PyObject *object)
 {
     stkpy_run *run = run_of(self);
-    const stk_batch *batch = stkpy_batch_of(object);
+    const stk_batch *batch = stkpy_batch_of(object, run);
     stk_error err;
     stk_status status;
     stk_error_clear(&err);
@@ -259,14 +273,15 @@ static PyObject *run_stats(PyObject *self, PyObject *none)
     stk_pipeline_stats(run->pipeline, &s);
     stkpy_run_turn_end(run);
     Py_END_ALLOW_THREADS;
-#define FIELDS(X)                                                                                         \
-    X(samples)                                                                                            \
-    X(batches)                                                                                            \
-    X(bytes_read)                                                                                         \
-    X(consumer_wait_ns)                                                                                   \
-    X(buffer_bytes)                                                                                       \
-    X(peak_buffer_bytes) X(budget_bytes) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) \
-        X(cache_misses) X(threads) X(total_batches) X(ready_batches) X(epoch_batches)
+#define FIELDS(X)                                                                                               \
+    X(samples)                                                                                                  \
+    X(batches)                                                                                                  \
+    X(bytes_read)                                                                                               \
+    X(consumer_wait_ns)                                                                                         \
+    X(buffer_bytes)                                                                                             \
+    X(peak_buffer_bytes)                                                                                        \
+    X(budget_bytes) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) \
+        X(total_batches) X(ready_batches) X(epoch_batches)
 #define FIELD(name) {#name, (long long)s.name},
     const struct {
         const char *name;

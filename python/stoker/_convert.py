@@ -138,11 +138,9 @@ def _numpy_array(column: Column) -> Callable[[Column], Any]:
     return asarray  # type: ignore[no-any-return]
 
 
-def _numpy_bytes(column: Column) -> Any:
-    array = import_module("numpy").empty(column.shape, object)
-    if array.size:
-        array[...] = column.tolist()
-    return array
+def _numpy_bytes() -> Callable[[Column], Any]:
+    empty = import_module("numpy").empty
+    return lambda c: c._put_into(empty(c.shape, object))
 
 
 def _first_that_works(column: Column, *ways: Callable[[Column], Any]) -> Callable[[Column], Any]:
@@ -208,9 +206,8 @@ _ARRAYS: dict[str, Callable[[Column], Callable[[Column], Any]]] = {
 def _ragged(column: Column, format: str) -> Callable[[Column], Ragged]:
     offsets, row_shapes = column.offsets, column.row_shapes
     assert offsets is not None
-    to_values: Callable[[Column], Any] = _numpy_bytes
-    if column.dtype != "bytes":
-        to_values = _ARRAYS[format](column.values)
+    to_values: Callable[[Column], Any]
+    to_values = _numpy_bytes() if column.dtype == "bytes" else _ARRAYS[format](column.values)
     to_numbers = _ARRAYS[format](offsets)
     if row_shapes is None:
         return lambda c: Ragged(to_values(c.values), to_numbers(c.offsets))  # type: ignore[arg-type]
@@ -224,7 +221,7 @@ def _function(column: Column, format: str) -> Callable[[Column], Any]:
     if column.ragged:
         return _ragged(column, format)
     if column.dtype == "bytes":
-        return _numpy_bytes
+        return _numpy_bytes()
     return _ARRAYS[format](column)
 
 

@@ -61,6 +61,7 @@ class Run:
         pinned: bool = False,  # batches in memory that the CUDA driver knows; needs libcudart loaded in the process
         on_demand: bool = False,
         progress: Callable[[str, int, int], bool] | None = None,  # long work at open; False cancels
+        stall_ns: int = 0,  # warn of a worker that is this long on one op; 0: 30 s, negative: never
     ) -> Run: ...
     def next(self) -> Batch | None: ...  # None: the end
     def state(self) -> str: ...  # the place behind the last batch that next gave
@@ -111,8 +112,8 @@ class Column:
     values: Column  # itself when it is dense
     offsets: Column | None
     row_shapes: Column | None
-    def tolist(self) -> list[Any]: ...
-    def _put_into(self, array: Any, /) -> Any: ...  # bytes: a bytes object per element, nested by shape; numbers: as NumPy's tolist
+    def tolist(self) -> list[Any]: ...  # bytes: a bytes object per element, nested by shape; numbers: as NumPy's tolist
+    def _put_into(self, array: Any, /) -> Any: ...  # bytes only: fills an array of objects, and returns it
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,

@@ -27,6 +27,13 @@ def warn(text: str, stacklevel: int = 2) -> None:
     warnings.warn(text, StokerWarning, stacklevel=stacklevel + 1)
 
 
+def tell(messages: Sequence[tuple[str, str]]) -> None:
+    """What the engine has to say while a loop waits; called by the extension module, from `Run.next`."""
+    for level, text in messages:
+        if level == "warning":
+            warn(text, stacklevel=4)
+
+
 class Watch:
     """Looks at a run now and then, seldom enough to cost nothing."""
 

@@ -160,7 +160,7 @@ def compare(
     Every function runs once in each round, and the ratios within the rounds are what counts: drift of the machine hits
     both sides of a ratio alike. Such a run is as many calls as take 2 ms or more, five times, of which the median
     counts; just once, if that takes longer than 20 ms. Times are for one call; calling takes some 50 ns of it. The
-    garbage collector is off meanwhile, as in timeit, and what a run leaves behind is collected before the next one.
+    garbage collector is off meanwhile, as in timeit, and what runs leave behind is collected between them.
 
     names: of the functions (default: their own)
     args: what each function is called with

@@ -454,3 +454,9 @@ def test_bytes_go_straight_into_arrays_of_objects() -> None:
     with pytest.raises(TypeError, match="wanted, for a column of bytes"):
         numbers._put_into(np.empty(numbers.shape, object))
     run.close()
+
+
+def test_names_of_fields_may_hold_any_byte() -> None:
+    for name in ("größe", "raw\udcff"):
+        batch = next(iter(stoker.source({name: np.arange(4)}).batch(2).numpy()))
+        assert list(batch) == [name] and batch[name].tolist() == [0, 1]

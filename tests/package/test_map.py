@@ -14,6 +14,7 @@ import textwrap
 import threading
 import time
 import traceback
+import warnings
 import weakref
 from typing import Any
 
@@ -822,3 +823,21 @@ def test_a_function_that_waits_for_its_own_batches_is_told() -> None:
         while run.next() is not None:
             pass
     run.close()
+
+
+def test_a_function_that_hangs_is_named_while_the_loop_waits() -> None:
+    free = threading.Event()
+
+    def stuck(sample: dict[str, Any]) -> dict[str, Any]:
+        free.wait(60)
+        return sample
+
+    pipe = stoker.range(4).map(stuck, value="int64").batch(4)
+    run = stoker._core.Run(str(pipe), functions=pipe._functions, threads=1, stall_ns=100_000_000)
+    # The message comes in the middle of the wait: it is what lets the function go on.
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said: list[str] = []
+        warnings.showwarning = lambda message, *rest: (said.append(str(message)), free.set())  # type: ignore[assignment]
+        assert run.next() is not None
+    assert "worker 0 has been in stuck for" in said[0]

@@ -100,6 +100,8 @@ def test_sinks_publish_what_was_consumed_at_finish() -> None:
     assert out.exists()
     with pytest.raises(TypeError, match="a Batch is wanted"):
         run.consume("text")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="of another run"):
+        run.consume(_core.Run("range(30) | batch(10)").next())  # type: ignore[arg-type]
 
 
 def test_sinks_publish_nothing_when_the_run_is_closed_before() -> None:
@@ -793,3 +795,22 @@ def test_a_run_keeps_its_recorder() -> None:
     assert values(run) == list(range(100))
     run.close()
     assert json.loads(pathlib.Path("run.json").read_text())
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python refuses to import it there")
+def test_a_subinterpreter_is_told_that_it_cannot_open_a_run() -> None:
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    code = f"""
+        import sys
+        sys.path[:] = {sys.path!r}
+        from stoker import _core
+        try:
+            _core.Run("range(10) | batch(5)")
+        except RuntimeError as error:
+            assert "main interpreter" in str(error)
+        else:
+            raise AssertionError("it was opened")
+    """
+    one = interpreters.create()
+    interpreters.run_string(one, textwrap.dedent(code))
+    interpreters.destroy(one)
