@@ -12,26 +12,13 @@ typedef struct ops_options {
     bool json;
 } ops_options;
 
-static const char *const kind_names[] = {
-    [STK_OPTION_INT] = "int",         [STK_OPTION_FLOAT] = "float",     [STK_OPTION_BOOL] = "bool",
-    [STK_OPTION_STRING] = "string",   [STK_OPTION_ENUM] = "enum",       [STK_OPTION_SIZE] = "size",
-    [STK_OPTION_STRINGS] = "strings", [STK_OPTION_NUMBERS] = "numbers", [STK_OPTION_FIELD] = "field",
-    [STK_OPTION_FIELDS] = "fields",   [STK_OPTION_ARGS] = "args",
-};
-
-static const char *const role_names[] = {
-    [STK_ROLE_SAMPLE] = "sample",     [STK_ROLE_SOURCE] = "source", [STK_ROLE_SINK] = "sink",
-    [STK_ROLE_ORDER] = "order",       [STK_ROLE_BATCH] = "batch",   [STK_ROLE_CACHE] = "cache",
-    [STK_ROLE_PREFETCH] = "prefetch", [STK_ROLE_ROWS] = "rows",
-};
-
 static const struct {
     uint32_t flag;
-    const char *name, *meaning;
-} flag_names[] = {
-    {STK_OP_RANDOM, "random", "draws random numbers"},
-    {STK_OP_DROPS, "drops", "may leave samples out"},
-    {STK_OP_ELEMENTWISE, "elementwise", "may stand after batch"},
+    const char *meaning;
+} flag_meanings[] = {
+    {STK_OP_RANDOM, "draws random numbers"},
+    {STK_OP_DROPS, "may leave samples out"},
+    {STK_OP_ELEMENTWISE, "may stand after batch"},
 };
 
 static const stk_option no_options[] = {STK_OPTION_END};
@@ -126,7 +113,7 @@ static void put_bound(stk__text *t, const stk_option *o, bool max)
 /* "int, 1 to 64" */
 static void put_kind(stk__text *t, const stk_option *o)
 {
-    stk__text_puts(t, kind_names[o->kind]);
+    stk__text_puts(t, stk_option_kind_name(o->kind));
     if (o->kind == STK_OPTION_ENUM) {
         stk__text_puts(t, ": ");
         for (size_t i = 0; o->choices[i]; i++)
@@ -196,10 +183,10 @@ static void put_op(stk__text *t, const stk_op *op)
     stk__text_clear(&signature);
     stk__text_putc(t, '\n');
     cli_wrap(t, op->summary, 0, 0);
-    stk__text_printf(t, "Group %s, role %s, since %s.", group_of(op), role_names[op->role], since_of(op));
-    for (size_t i = 0; i < STK_COUNT(flag_names); i++) {
-        if (op->flags & flag_names[i].flag)
-            stk__text_printf(t, " It %s.", flag_names[i].meaning);
+    stk__text_printf(t, "Group %s, role %s, since %s.", group_of(op), stk_role_name(op->role), since_of(op));
+    for (size_t i = 0; i < STK_COUNT(flag_meanings); i++) {
+        if (op->flags & flag_meanings[i].flag)
+            stk__text_printf(t, " It %s.", flag_meanings[i].meaning);
     }
     stk__text_putc(t, '\n');
     if (options_of(op)->name)
@@ -260,96 +247,14 @@ static void put_table(stk__text *t, const stk_registry *registry)
 
 /* ---- for programs ---- */
 
-static void json_default(stk__text *t, const stk_option *o)
-{
-    if (o->required) {
-        stk__text_puts(t, "null");
-        return;
-    }
-    switch (o->kind) {
-    case STK_OPTION_SIZE:
-        stk__text_printf(t, "%" PRId64, o->fallback.integer);
-        return;
-    case STK_OPTION_ENUM:
-        stk__text_json_str(t, o->choices[o->fallback.integer]);
-        return;
-    case STK_OPTION_STRING:
-        if (o->fallback.text) {
-            stk__text_json_str(t, o->fallback.text);
-            return;
-        }
-        break;
-    default:
-        if (put_default(t, o))
-            return;
-    }
-    stk__text_puts(t, "null");
-}
-
-static void json_bound(stk__text *t, const stk_option *o, bool max)
-{
-    if (!has_range(o) || !(max ? has_max(o) : has_min(o)))
-        stk__text_puts(t, "null");
-    else if (o->kind == STK_OPTION_FLOAT)
-        stk__text_json_double(t, max ? o->max_number : o->min_number);
-    else
-        stk__text_printf(t, "%" PRId64, max ? o->max : o->min);
-}
-
-static void json_option(stk__text *t, const stk_option *o)
-{
-    stk__text_puts(t, "{\"name\":");
-    stk__text_json_str(t, o->name);
-    stk__text_printf(t, ",\"kind\":\"%s\",\"required\":%s,\"default\":", kind_names[o->kind],
-                     o->required ? "true" : "false");
-    json_default(t, o);
-    stk__text_puts(t, ",\"min\":");
-    json_bound(t, o, false);
-    stk__text_puts(t, ",\"max\":");
-    json_bound(t, o, true);
-    stk__text_puts(t, ",\"choices\":[");
-    for (size_t i = 0; o->choices && o->choices[i]; i++) {
-        stk__text_puts(t, i ? "," : "");
-        stk__text_json_str(t, o->choices[i]);
-    }
-    stk__text_puts(t, "],\"help\":");
-    stk__text_json_str(t, o->help ? o->help : "");
-    stk__text_putc(t, '}');
-}
-
-static void json_member(stk__text *t, const char *name, const char *value)
-{
-    stk__text_printf(t, "\"%s\":", name);
-    if (value)
-        stk__text_json_str(t, value);
-    else
-        stk__text_puts(t, "null");
-    stk__text_putc(t, ',');
-}
-
 static void json_op(stk__text *t, const stk_op *op)
 {
-    stk__text_putc(t, '{');
-    json_member(t, "name", op->name);
-    json_member(t, "group", group_of(op));
-    json_member(t, "since", op->since);
-    json_member(t, "summary", op->summary);
-    json_member(t, "example", op->example);
-    json_member(t, "role", role_names[op->role]);
-    stk__text_puts(t, "\"flags\":[");
-    bool first = true;
-    for (size_t i = 0; i < STK_COUNT(flag_names); i++) {
-        if (op->flags & flag_names[i].flag) {
-            stk__text_printf(t, "%s\"%s\"", first ? "" : ",", flag_names[i].name);
-            first = false;
-        }
-    }
-    stk__text_puts(t, "],\"options\":[");
-    for (const stk_option *o = options_of(op); o->name; o++) {
-        stk__text_puts(t, o == op->options ? "" : ",");
-        json_option(t, o);
-    }
-    stk__text_puts(t, "]}");
+    char *json = NULL;
+    if (stk_op_json(op, &json, NULL) == STK_OK)
+        stk__text_puts(t, json);
+    else
+        t->failed = true;
+    stk_free(json);
 }
 
 static void json_table(stk__text *t, const stk_registry *registry)

@@ -33,6 +33,12 @@ STK_API void stk_registry_free(stk_registry *registry);
 STK_API size_t stk_registry_count(const stk_registry *registry);
 STK_API const stk_op *stk_registry_op(const stk_registry *registry, size_t i);
 STK_API const stk_op *stk_registry_find(const stk_registry *registry, const char *name);
+/* What an op tells of itself, as one JSON object: the source of help, reference pages and the methods of the Python package. Freed by
+   stk_free. Since 0.1. */
+STK_API stk_status stk_op_json(const stk_op *op, char **out_text, stk_error *err);
+/* "sample", "source", ...; "int", "field", ...; NULL for an unknown one. Since 0.1. */
+STK_API const char *stk_role_name(stk_role role);
+STK_API const char *stk_option_kind_name(stk_option_kind kind);
 /* The op whose name is closest to a misspelt one, or NULL. Since 0.1. */
 STK_API const char *stk_registry_nearest(const stk_registry *registry, const char *name);
 

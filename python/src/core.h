@@ -74,6 +74,13 @@ typedef struct stkpy_kept {
 /* Whether this thread is in a function that the run of `kept` called, and waits for. */
 bool stkpy_inside(const stkpy_kept *kept);
 
+/* ---- paths.c ---- */
+
+/* A tuple of paths as bytes; `name` is what an error calls the argument. */
+PyObject *stkpy_paths_encode(PyObject *given, const char *name);
+/* Its texts, for PyMem_Free; they live as long as the tuple. */
+const char **stkpy_paths_items(PyObject *paths);
+
 /* ---- one function per file that adds its types and functions to the module ---- */
 
 int stkpy_run_init(PyObject *module);

@@ -55,36 +55,13 @@ static bool read_precision(const char *text, stk_g2p_precision *out)
     return true;
 }
 
-/* Paths as bytes, in a new tuple that owns them. */
-static PyObject *encode_paths(PyObject *lexicons)
-{
-    if (PyUnicode_Check(lexicons) || PyBytes_Check(lexicons))
-        return PyErr_Format(PyExc_TypeError, "lexicons: wanted a list of paths, found %R", lexicons);
-    PyObject *given = PySequence_Tuple(lexicons);
-    if (!given)
-        return NULL;
-    const Py_ssize_t count = PyTuple_Size(given);
-    PyObject *paths = PyTuple_New(count);
-    for (Py_ssize_t i = 0; paths && i < count; i++) {
-        PyObject *path = NULL;
-        if (!PyUnicode_FSConverter(PyTuple_GetItem(given, i), &path) || PyTuple_SetItem(paths, i, path) < 0)
-            Py_CLEAR(paths);
-    }
-    Py_DECREF(given);
-    return paths;
-}
-
 /* Opens it without the GIL: a lexicon has megabytes. */
 static int open_g2p(g2p_object *self, stk_g2p_config *config, PyObject *paths)
 {
     const Py_ssize_t count = PyTuple_Size(paths);
-    const char **lexicons = PyMem_Calloc((size_t)count + 1, sizeof *lexicons);
-    if (!lexicons) {
-        PyErr_NoMemory();
+    const char **lexicons = stkpy_paths_items(paths);
+    if (!lexicons)
         return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++)
-        lexicons[i] = PyBytes_AsString(PyTuple_GetItem(paths, i));
     config->lexicons = lexicons;
     config->lexicon_count = (size_t)count;
     stk_error err;
@@ -126,7 +103,7 @@ static PyObject *g2p_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     config.model = model ? PyBytes_AsString(model) : NULL;
     if (!read_precision(precision, &config.precision))
         goto out;
-    paths = lexicons ? encode_paths(lexicons) : PyTuple_New(0);
+    paths = lexicons ? stkpy_paths_encode(lexicons, "lexicons") : PyTuple_New(0);
     self = paths ? (g2p_object *)PyType_GenericAlloc(type, 0) : NULL;
     if (!self)
         goto out;

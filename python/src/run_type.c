@@ -273,15 +273,16 @@ static PyObject *run_stats(PyObject *self, PyObject *none)
     stk_pipeline_stats(run->pipeline, &s);
     stkpy_run_turn_end(run);
     Py_END_ALLOW_THREADS;
-#define FIELDS(X)                                                                                               \
-    X(samples)                                                                                                  \
-    X(batches)                                                                                                  \
-    X(bytes_read)                                                                                               \
-    X(consumer_wait_ns)                                                                                         \
-    X(buffer_bytes)                                                                                             \
-    X(peak_buffer_bytes)                                                                                        \
-    X(budget_bytes) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) \
-        X(total_batches) X(ready_batches) X(epoch_batches)
+#define FIELDS(X)                                                                                                \
+    X(samples)                                                                                                   \
+    X(batches)                                                                                                   \
+    X(bytes_read)                                                                                                \
+    X(consumer_wait_ns)                                                                                          \
+    X(buffer_bytes)                                                                                              \
+    X(peak_buffer_bytes)                                                                                         \
+    X(budget_bytes)                                                                                              \
+    X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) X(total_batches) \
+        X(ready_batches) X(epoch_batches)
 #define FIELD(name) {#name, (long long)s.name},
     const struct {
         const char *name;

@@ -62,35 +62,12 @@ static bool on_progress(void *arg, const char *path, uint64_t done_bytes, uint64
     return go_on;
 }
 
-/* Paths as bytes, in a new tuple that owns them. */
-static PyObject *encode_paths(PyObject *given)
-{
-    if (PyUnicode_Check(given) || PyBytes_Check(given))
-        return PyErr_Format(PyExc_TypeError, "paths: wanted a list of paths, found %R", given);
-    PyObject *items = PySequence_Tuple(given);
-    if (!items)
-        return NULL;
-    const Py_ssize_t count = PyTuple_Size(items);
-    PyObject *paths = PyTuple_New(count);
-    for (Py_ssize_t i = 0; paths && i < count; i++) {
-        PyObject *path = NULL;
-        if (!PyUnicode_FSConverter(PyTuple_GetItem(items, i), &path) || PyTuple_SetItem(paths, i, path) < 0)
-            Py_CLEAR(paths);
-    }
-    Py_DECREF(items);
-    return paths;
-}
-
 static stk_trace *open_paths(PyObject *paths, stk_trace_options *options, progress *p)
 {
     const Py_ssize_t count = PyTuple_Size(paths);
-    const char **items = PyMem_Calloc((size_t)count + 1, sizeof *items);
-    if (!items) {
-        PyErr_NoMemory();
+    const char **items = stkpy_paths_items(paths);
+    if (!items)
         return NULL;
-    }
-    for (Py_ssize_t i = 0; i < count; i++)
-        items[i] = PyBytes_AsString(PyTuple_GetItem(paths, i));
     options->progress = on_progress;
     options->progress_arg = p;
     stk_trace *trace = NULL;
@@ -145,7 +122,7 @@ static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         .temp_dir = temp_dir ? PyBytes_AsString(temp_dir) : NULL,
         .cache_dir = cache_dir ? PyBytes_AsString(cache_dir) : NULL,
     };
-    PyObject *paths = encode_paths(given);
+    PyObject *paths = stkpy_paths_encode(given, "paths");
     trace_object *self = paths ? (trace_object *)PyType_GenericAlloc(type, 0) : NULL;
     if (self && !(self->trace = open_paths(paths, &options, &p)))
         Py_CLEAR(self);

@@ -197,6 +197,31 @@ static void label_with_odd_characters_is_escaped(void **state)
     stk_pipeline_close(p);
 }
 
+static void op_tells_itself_as_json(void **state)
+{
+    stk_registry *all = NULL;
+    char *json = NULL;
+    assert_int_equal(stk_registry_new(&all, NULL), STK_OK);
+    assert_int_equal(stk_op_json(stk_registry_find(all, "repeat"), &json, NULL), STK_OK);
+    assert_string_equal(json, "{\"name\":\"repeat\",\"group\":\"order\",\"since\":\"0.1\","
+                              "\"summary\":\"Go over the samples several times: each time is an epoch.\","
+                              "\"example\":\"range(10) | shuffle(seed=1) | batch(5) | repeat(3)\",\"role\":\"order\","
+                              "\"flags\":[],\"options\":[{\"name\":\"count\",\"kind\":\"int\",\"required\":false,"
+                              "\"default\":0,\"min\":0,\"max\":2147483648,\"choices\":[],"
+                              "\"help\":\"epochs; 0: without end\"}]}");
+    stk_free(json);
+    stk_registry_free(all);
+    /* A plug-in may leave most of it out. */
+    const stk_op bare = {.abi = STK_OP_ABI, .name = "a\"b", .flags = STK_OP_RANDOM | STK_OP_DROPS};
+    assert_int_equal(stk_op_json(&bare, &json, NULL), STK_OK);
+    assert_string_equal(json, "{\"name\":\"a\\\"b\",\"group\":\"other\",\"since\":null,\"summary\":null,"
+                              "\"example\":null,\"role\":\"sample\",\"flags\":[\"random\",\"drops\"],"
+                              "\"options\":[]}");
+    stk_free(json);
+    assert_null(stk_role_name((stk_role)99));
+    assert_null(stk_option_kind_name((stk_option_kind)99));
+}
+
 static void freeing_nothing_is_fine(void **state)
 {
     stk_free(NULL);
@@ -212,6 +237,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(adding_without_memory_adds_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(label_is_what_statistics_plans_and_traces_say, setup, teardown),
         cmocka_unit_test_setup_teardown(label_with_odd_characters_is_escaped, setup, teardown),
+        cmocka_unit_test(op_tells_itself_as_json),
         cmocka_unit_test(freeing_nothing_is_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
