@@ -117,6 +117,25 @@ END
 show "$stoker" g2p --quiet --format lines <"$data/speech.txt"
 show "$stoker" run --quiet -e "text(\"$data/speech.txt\") | g2p(text) | batch(2, pad=true) | print"
 
+title "10. The same pipeline in Python"
+python=.venv-test/bin/python
+if [ -e build/python/stoker/_core.abi3.so ] && "$python" -c 'import numpy' 2>/dev/null; then
+    cat >"$data/loop.py" <<END
+import stoker
+
+loader = stoker.load("$job").loader()    # format="torch", "jax", "tensorflow" as well
+for batch in loader:
+    pass                                 # a training step
+print({name: (array.dtype.name, array.shape) for name, array in batch.items()})
+print(loader.stats()["samples"], "samples; a state to go on from:", loader.state_dict())
+END
+    show cat "$data/loop.py"
+    echo
+    PYTHONPATH=build/python show "$python" "$data/loop.py"
+else
+    echo "(left out: Python.h or NumPy is missing)"
+fi
+
 title "What you saw"
 cat <<END
   - The same work, in the same program: what differs is who waits for whom.
@@ -125,6 +144,7 @@ cat <<END
   - Whether to store augmented samples, answered by a measurement.
   - A comparison in turns, with an interval and a verdict that says when it cannot tell.
   - Words as phonemes, from a model inside the library: as text, or as padded batches of numbers.
+  - The same pipeline as a loop in Python, over arrays that share the memory of the batch.
 To look at it, open https://ui.perfetto.dev in a browser and drop this file on it
 (nothing is uploaded):
   $data/demo.pftrace

@@ -56,6 +56,13 @@ class Pass:
         self.over = False  # it came to its end
 
 
+def _ended() -> RuntimeError:
+    return RuntimeError(
+        "this loop was ended: another one over the same loader began, or the loader was closed; "
+        "make a loader for each of two loops that are on at the same time"
+    )
+
+
 class Passes:
     """Runs of a pipeline, one at a time, and the passes that they serve."""
 
@@ -130,16 +137,14 @@ class Passes:
 
     def _take(self, now: Pass) -> Any:
         if not now.active:
-            raise RuntimeError(
-                "this loop was ended: another one over the same loader began, or the loader was closed; "
-                "make a loader for each of two loops that are on at the same time"
-            )
+            raise _ended()
         if now.left == 0:
             raise PassEnd
         if _record.active() is not self._recorder:
             self._follow_recorder(now)
         run = self.run
-        assert run is not None
+        if run is None:  # closed meanwhile
+            raise _ended()
         try:
             batch = run.next()
         except _core.BudgetError:
@@ -255,21 +260,22 @@ class Passes:
         self._recorder = _record.active()
         self._pid = os.getpid()
         self._taken = 0
-        self._open_run(now, resume)
+        run = self._open_run(now, resume)
         if resume is None:
-            assert self.run is not None
-            self._lengths[now.world] = length = self.run.stats()["epoch_batches"]
+            self._lengths[now.world] = length = run.stats()["epoch_batches"]
             if length < 0 and now.tail == ENDLESS and now.epochs:  # its end cannot be told from the next epoch
                 now.tail = self._tail(now)
-                self.run.close()
-                self._open_run(now, None)
-        assert self.run is not None
+                run.close()
+                run = self._open_run(now, None)
         now.left = self._left(now, now.tail)
-        self._base = now.given - self.run.stats()["batches"]
-        self._watch.begin(self.run, now.given)
+        self._base = now.given - run.stats()["batches"]
+        self._watch.begin(run, now.given)
+        self.run = run
+        if not now.active:  # closed meanwhile, by a function of the pipeline or another thread
+            self._close_run()
 
-    def _open_run(self, now: Pass, resume: str | None) -> None:
-        self.run = self.runs.open(
+    def _open_run(self, now: Pass, resume: str | None) -> _core.Run:
+        return self.runs.open(
             now.tail, recorder=self._recorder, resume=resume, first_epoch=now.start, pinned=self._output[2]
         )
 
@@ -296,7 +302,8 @@ class Passes:
     def _follow_recorder(self, now: Pass) -> None:
         """A recording began or ended: a run that does not know it is opened anew, at the same place."""
         run, recorder = self.run, _record.active()
-        assert run is not None
+        if run is None:
+            raise _ended()
         if recorder is None:
             self._recorder = None  # the run may go on: what it tells a recorder that has stopped is ignored
         elif is_stream(run):

@@ -336,11 +336,12 @@ def arguments(names):
 
 
 class Stats(ctypes.Structure):
-    """The start of stk_stats."""
+    """stk_stats; the library fills in all of it."""
     _fields_ = [(name, ctypes.c_int64) for name in (
         "samples", "batches", "bytes_read", "consumer_wait_ns", "buffer_bytes", "peak_buffer_bytes", "budget_bytes", "skipped",
         "quarantined", "dropped", "lost_bytes", "cache_hits", "cache_misses")] + [
-        ("threads", ctypes.c_int), ("total_batches", ctypes.c_int64), ("ready_batches", ctypes.c_int64)]
+        ("threads", ctypes.c_int), ("total_batches", ctypes.c_int64), ("ready_batches", ctypes.c_int64),
+        ("epoch_batches", ctypes.c_int64)]
 
 
 class Pipeline:
