@@ -29,6 +29,20 @@ if os.environ.get("STOKER_SANITIZED"):
         sys.modules[name] = None  # type: ignore[assignment]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With a sanitizer, leaves out what its own allocator spoils."""
+    if not os.environ.get("STOKER_SANITIZED"):
+        return
+    reasons = {
+        "forks": "a lock of the sanitizer's allocator may be held for ever in a child of a program with threads",
+        "memory": "the sanitizer keeps what is freed for a while",
+    }
+    for item in items:
+        for mark, reason in reasons.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(autouse=True)
 def _own_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test runs in a directory of its own, with its own cache, and as the only rank."""

@@ -164,6 +164,7 @@ def say(word: str) -> list[str]:
     return stoker.g2p(word)
 
 
+@pytest.mark.forks
 def test_it_works_in_a_forked_child() -> None:
     wanted = stoker.g2p("aardvark")
     with multiprocessing.get_context("fork").Pool(2) as pool:

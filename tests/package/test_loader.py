@@ -796,6 +796,7 @@ def in_fork(work):
         return file.read()
 
 
+@pytest.mark.forks
 def test_a_loader_that_was_opened_before_a_fork_says_so_in_the_child():
     loader = PIPE.loader()
     loop = iter(loader)
@@ -805,6 +806,7 @@ def test_a_loader_that_was_opened_before_a_fork_says_so_in_the_child():
     assert values([first, *loop]) == epoch_of(PIPE, 0)
 
 
+@pytest.mark.forks
 def test_pipelines_and_closed_loaders_work_in_children():
     loader = PIPE.loader()
     values(loader)
@@ -814,6 +816,7 @@ def test_pipelines_and_closed_loaders_work_in_children():
     assert values(loader) == epoch_of(PIPE, 1)
 
 
+@pytest.mark.forks
 def test_dropping_what_was_inherited_is_harmless():
     holder = [PIPE.loader()]
     loop = iter(holder[0])
@@ -851,6 +854,7 @@ def test_ctrl_c_ends_a_loop_in_the_middle_of_a_wait():
     assert child(code) in ([[1], "interrupted"], ["interrupted"])
 
 
+@pytest.mark.memory
 def test_memory_stays_flat_over_many_batches():
     def resident():
         with open("/proc/self/statm") as file:

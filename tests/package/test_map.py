@@ -25,7 +25,6 @@ from stoker._runs import Runs
 
 np = pytest.importorskip("numpy")
 
-SANITIZED = "libasan" in pathlib.Path("/proc/self/maps").read_text()
 DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
 
 
@@ -541,6 +540,7 @@ def test_a_pipeline_with_functions_pickles() -> None:
     assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.forks
 def test_a_forked_child_can_run_it() -> None:
     pipe = numbers(50).map(picky_free).batch(5)
     list(pipe.numpy(threads=2))
@@ -563,7 +563,7 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(SANITIZED, reason="what is freed is kept for a while")
+@pytest.mark.memory
 @pytest.mark.filterwarnings("ignore:map:UserWarning")
 def test_memory_stays_flat() -> None:
     words = [b"a" * 100, b"b" * 2000]

@@ -423,6 +423,7 @@ def in_child(recorder: _core.Recorder | None) -> tuple[bool, bool, int]:
     return _record.active() is None, recorder.stopped, recorder.stop()["events_written"]
 
 
+@pytest.mark.forks
 def test_marks_in_a_forked_child_do_nothing(build: pathlib.Path) -> None:
     with stoker.record("run.json") as recording:
         mark(5)
@@ -444,6 +445,7 @@ def test_marks_in_a_forked_child_do_nothing(build: pathlib.Path) -> None:
     assert counts(build, "run.json") == {"step": 10, "forward": 10, "attention": 10}
 
 
+@pytest.mark.forks
 def test_a_forked_child_that_leaves_the_block_leaves_the_file_alone(build: pathlib.Path) -> None:
     code = """
 import os, sys, stoker
@@ -466,6 +468,7 @@ def record_in_child(name: str) -> int:
     return recording.stats["events_written"]
 
 
+@pytest.mark.forks
 def test_a_forked_child_may_record_itself(build: pathlib.Path) -> None:
     with stoker.record("parent.json"):
         mark(2)

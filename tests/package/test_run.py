@@ -419,6 +419,7 @@ def test_hoarding_is_told_and_can_be_undone() -> None:
         assert run.next() is not None
 
 
+@pytest.mark.memory
 def test_memory_stays_flat_over_many_batches() -> None:
     run = _core.Run("range(100000) | batch(1)", threads=2)
     after_a_while = total = 0
@@ -428,9 +429,10 @@ def test_memory_stays_flat_over_many_batches() -> None:
         if batch.index == 10000:
             after_a_while = resident()
     assert total == 200000
-    assert resident() - after_a_while < 4 << 20
+    assert resident() - after_a_while < 16 << 20
 
 
+@pytest.mark.memory
 def test_runs_that_are_dropped_leave_nothing_behind() -> None:
     def one() -> None:
         run = _core.Run("range(1000) | batch(10)", threads=2)
@@ -440,12 +442,12 @@ def test_runs_that_are_dropped_leave_nothing_behind() -> None:
 
     for _ in range(50):
         one()
-    before, threads = resident(), threading.active_count()
+    before, threads, tasks = resident(), threading.active_count(), len(os.listdir("/proc/self/task"))
     for _ in range(300):
         one()
-    assert resident() - before < 8 << 20
+    assert resident() - before < 16 << 20
     assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/task")) < 20
+    assert len(os.listdir("/proc/self/task")) < tasks + 20
 
 
 def test_a_cycle_through_an_exception_is_collected() -> None:
@@ -525,6 +527,7 @@ def test_a_run_may_go_away_inside_a_function_that_it_calls() -> None:
 # ---- forks ----
 
 
+@pytest.mark.forks
 def test_a_child_gets_a_clear_error_and_the_parent_goes_on() -> None:
     process = python("""
         import os, sys
@@ -562,6 +565,7 @@ def test_a_child_gets_a_clear_error_and_the_parent_goes_on() -> None:
     assert (code, out) == (0, "fine\n") and "Error" not in err, err
 
 
+@pytest.mark.forks
 def test_a_fork_in_the_middle_of_work_leaves_both_sides_well() -> None:
     process = python("""
         import os, sys, threading

@@ -560,7 +560,7 @@ def test_arrays_outlive_table_and_trace_in_any_thread() -> None:
     assert out[0] is True and str(out[1]).startswith("name ")
 
 
-@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer keeps what is freed for a while")
+@pytest.mark.memory
 def test_capsules_that_nobody_takes_are_released() -> None:
     def resident() -> int:
         return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
