@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 /* The calls that are timed together take at least this long, so that the clock and the way to it do not count. */
 #define LEAST_NS 2000000
@@ -26,13 +25,6 @@ typedef struct {
 } session;
 
 /* ---- one measured run, with the GIL ---- */
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static bool call(PyObject *function, uint64_t calls)
 {
@@ -77,9 +69,9 @@ static bool time_calls(session *s, PyObject *function, uint64_t calls, int64_t *
             return false;
         PyGC_Disable();
     }
-    const int64_t start = now_ns();
+    const int64_t start = stkpy_now_ns();
     const bool good = call(function, calls);
-    *out_ns = now_ns() - start;
+    *out_ns = stkpy_now_ns() - start;
     if (collects)
         PyGC_Enable();
     return good;

@@ -1,7 +1,6 @@
 /* Opening a run: arguments, the open itself without the GIL, and progress that Python can watch and stop. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "run.h"
 
@@ -103,13 +102,6 @@ typedef struct progress_watch {
     int64_t looked_ns;
 } progress_watch;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* With the GIL; false with an exception, or when the function says so. */
 static bool ask(const progress_watch *watch, const char *what, int64_t done, int64_t total)
 {
@@ -129,7 +121,7 @@ static bool on_progress(void *arg, const char *what, int64_t done, int64_t total
     enum { EVERY_NS = 50000000 };
     progress_watch *watch = arg;
     const PyGILState_STATE gil = PyGILState_Ensure();
-    const int64_t now = now_ns();
+    const int64_t now = stkpy_now_ns();
     bool go_on = !watch->type;
     if (go_on && (now - watch->looked_ns >= EVERY_NS || done == total)) {
         watch->looked_ns = now;
@@ -177,7 +169,7 @@ static bool fill_config(stkpy_run *run, const open_arguments *a, stk_config *con
 
 static bool open_pipeline(stkpy_run *run, const char *text, stk_config *config, PyObject *progress)
 {
-    progress_watch watch = {.function = progress == Py_None ? NULL : progress, .looked_ns = now_ns()};
+    progress_watch watch = {.function = progress == Py_None ? NULL : progress, .looked_ns = stkpy_now_ns()};
     stk_error err;
     stk_status status;
     stk_error_clear(&err);

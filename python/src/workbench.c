@@ -22,13 +22,6 @@ typedef struct {
     PyObject *type, *value, *at; /* the exception that ended the reading */
 } progress;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* With the GIL; false: the reading is to end. */
 static bool tell(progress *p, const char *path, uint64_t done_bytes, uint64_t total_bytes)
 {
@@ -50,7 +43,7 @@ static bool tell(progress *p, const char *path, uint64_t done_bytes, uint64_t to
 static bool on_progress(void *arg, const char *path, uint64_t done_bytes, uint64_t total_bytes)
 {
     progress *p = arg;
-    const int64_t now = now_ns();
+    const int64_t now = stkpy_now_ns();
     if (p->looked_ns && now - p->looked_ns < (int64_t)LOOK_MS * 1000000)
         return true;
     p->looked_ns = now;
