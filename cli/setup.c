@@ -10,14 +10,14 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-/* Who tells rank and world, in the order in which they are asked. */
+/* Who tells rank and world, in the order in which they are asked, and how many ranks there are on this host. */
 static const struct {
-    const char *rank, *world;
+    const char *rank, *world, *local_world;
 } launchers[] = {
-    {"RANK", "WORLD_SIZE"}, /* torchrun */
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI_RANK", "PMI_SIZE"},
-    {"SLURM_PROCID", "SLURM_NTASKS"},
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}, /* torchrun */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"},
 };
 
 static int read_text(cli_setup *setup, const cli_command *command, const cli_pipeline_options *options,
@@ -91,6 +91,10 @@ static int rank_from_environment(bool quiet, stk_config *config)
         }
         config->rank = rank;
         config->world = world;
+        int64_t local;
+        const char *text = getenv(launchers[i].local_world);
+        if (text && stk__parse_int64(text, &local) && local > 0 && local <= world)
+            config->local_world = local;
         if (!quiet)
             cli_say("stoker: rank %lld of %lld, from %s and %s", (long long)rank, (long long)world, launchers[i].rank,
                     launchers[i].world);
@@ -157,6 +161,8 @@ int cli_setup_open(cli_setup *setup, const cli_command *command, const cli_pipel
     config->seed = (uint64_t)options->seed;
     config->cache_dir = options->cache_dir ? options->cache_dir : setup->cache_dir;
     config->no_approximate = options->exact;
+    config->auto_shard = true;
+    config->memory_name = "--memory";
     return CLI_OK;
 }
 

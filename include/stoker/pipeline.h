@@ -52,10 +52,11 @@ typedef enum stk_log_level { STK_LOG_INFO, STK_LOG_WARNING } stk_log_level;
 typedef struct stk_config {
     size_t struct_size;
     const stk_registry *registry; /* NULL: the built-in ops */
-    int threads;                  /* workers; 0: as many as affinity and cgroup allow */
-    uint64_t memory_bytes;        /* budget of all buffers together; 0: a quarter of the memory limit, at most 1 GiB */
+    int threads;                  /* workers; 0: as many as affinity and cgroup allow, shared among the ranks of a host */
+    uint64_t memory_bytes;        /* budget of all buffers together; 0: a quarter of the memory limit, shared among the ranks
+                                     of a host, at most 1 GiB */
     uint64_t seed;                /* of ops that draw random numbers */
-    int64_t rank, world;          /* for `shard` without options; world 0: not distributed */
+    int64_t rank, world;          /* for `shard` without options, and auto_shard; world 0: not distributed */
     const char *cache_dir;        /* for indexes; NULL: keep none */
     stk_on_error on_error;
     int64_t max_errors;           /* skip and quarantine: stop after more bad records than this; 0: no limit */
@@ -81,6 +82,15 @@ typedef struct stk_config {
                                                      back. NULL: none left. May be NULL: the usual one */
     void (*batch_free)(void *arg, void *p, size_t size); /* set when batch_alloc is; any thread, locks held */
     void *batch_arg;
+    bool auto_shard;              /* ranks share the samples although the text has no shard: behind its last shuffle, take,
+                                     skip or interleave, so that these mean the same for any world. Each sample comes once;
+                                     where a shuffle draws anew in each epoch, the first ones come once more on some ranks
+                                     so that all have as many. Streams are dealt out by whole batches. Not used before a
+                                     sink that writes files */
+    int64_t local_world;          /* ranks on this host, which share its cores and memory; 0: one */
+    const char *const *fields;    /* what batches are to hold, in this order; nothing else is made. NULL: all fields */
+    size_t field_count;
+    const char *memory_name;      /* what messages call the option for memory_bytes; NULL: "memory" */
 } stk_config;
 
 /* ---- the text of a pipeline, op by op, for programs that change it ---- */
@@ -180,6 +190,7 @@ typedef struct stk_stats {
     int64_t total_batches;    /* of the whole run; -1: unknown or endless */
     int64_t ready_batches;    /* finished, not yet taken */
     int64_t epoch_batches;    /* of one epoch, where `repeat` is the last op; else of the run; -1: not known before it is over */
+    int64_t held_batches;     /* taken, not yet released */
 } stk_stats;
 
 STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);

@@ -831,8 +831,9 @@ class PipelineOps:
         index: int = 0,
         uneven: Literal["keep", "pad", "drop"] = "keep",
         contiguous: bool = False,
+        block: int = 1,
     ) -> Pipeline:
-        """Keep every n-th sample, or one stretch, so that ranks share the work; put it after shuffle.
+        """Keep every n-th sample, or one stretch, so that ranks share the work; put it after shuffle, take and skip.
 
         Args:
             count: number of parts; 0: as many as there are ranks (0 to 16777216; default 0).
@@ -841,6 +842,8 @@ class PipelineOps:
                 "drop"; default "keep").
             contiguous: one stretch in place of every n-th sample, so that ranks read different chunks; put it before
                 shuffle then (default False).
+            block: deal out runs of this many samples, so that groups which follow each other stay together (1 to
+                16777216; default 1).
 
         Example::
 
@@ -851,6 +854,7 @@ class PipelineOps:
             ("index", "int", index, 0),
             ("uneven", "enum", uneven, "keep"),
             ("contiguous", "bool", contiguous, False),
+            ("block", "int", block, 1),
         ])
 
     def shuffle(

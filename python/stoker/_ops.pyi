@@ -152,6 +152,7 @@ class PipelineOps:
         index: int = 0,
         uneven: Literal["keep", "pad", "drop"] = "keep",
         contiguous: bool = False,
+        block: int = 1,
     ) -> Pipeline: ...
     def shuffle(
         self,

@@ -121,6 +121,18 @@ int stk__cpu_limit(void)
     return STK_MAX(whole, 1);
 }
 
+int stk__cpu_share(int processes)
+{
+    cpu_set_t set;
+    const int limit = stk__cpu_limit();
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    /* A launcher that gave every process cores of its own has shared them already. */
+    const int own = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
+    if (processes <= 1 || (own < online && (long)own * processes <= online))
+        return limit;
+    return STK_MAX(limit / processes, 1);
+}
+
 uint64_t stk__memory_limit(void)
 {
     double cpus = 1e9;

@@ -6,6 +6,8 @@
 
 /* Cores this process may use: the affinity mask, lowered to the cgroup's CPU quota (v2 or v1), rounded up; at least 1. */
 int stk__cpu_limit(void);
+/* The same for one of so many processes of a kind on this machine: its share, unless it has cores of its own. */
+int stk__cpu_share(int processes);
 /* Bytes this process may use: the cgroup's limit (v2 or v1) or the machine's memory. */
 uint64_t stk__memory_limit(void);
 

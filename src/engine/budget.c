@@ -50,9 +50,9 @@ stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *
     stk__text_fixed(&t, want, sizeof want);
     stk__text_bytes(&t, size);
     return stk_error_set(err, STK_BUDGET,
-                         "buffers need %s more, %s of the budget of %s are in use; raise --memory, or lower the batch "
+                         "buffers need %s more, %s of the budget of %s are in use; raise %s, or lower the batch "
                          "size or the number of threads",
-                         want, used, limit);
+                         want, used, limit, budget->name ? budget->name : "memory");
 }
 
 static void release(const stk__allocator *from, void *p, size_t size)

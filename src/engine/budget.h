@@ -11,6 +11,7 @@
 
 typedef struct stk__budget {
     int64_t limit; /* set before start, then const */
+    const char *name; /* of the option that sets it, for messages */
     struct stk__chunk_pool *pool; /* gives up its spare chunks when memory is short; NULL: none */
     _Atomic int64_t used, peak;
     _Atomic int64_t spare; /* of what is used: given back as soon as anybody needs it */
@@ -21,7 +22,7 @@ bool stk__budget_charge(stk__budget *budget, size_t size);
 void stk__budget_return(stk__budget *budget, size_t size);
 /* Whether `size` more bytes would leave a quarter of the limit free for work that is already under way. */
 bool stk__budget_has_room(const stk__budget *budget, size_t size);
-/* "needs N bytes ... raise --memory" */
+/* "needs N bytes ... raise memory" */
 stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err);
 
 /* Charged allocation; `size` must be given back to free. */

@@ -320,6 +320,12 @@ static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64
                              "the checkpoint is of a run with %" PRId64 " ranks, whose epochs differ in length, so that its "
                              "place is not that of the others; write shard(uneven=pad) or shard(uneven=drop)",
                              c->world);
+    const int64_t base = c->elastic && c->epoch == c->elastic_epoch ? c->elastic_base : 0;
+    if (stk__chain_evens_out(&p->plan.chain, c->world, base, c->consumed))
+        return stk_error_set(err, STK_MISMATCH,
+                             "the checkpoint is of a run with %" PRId64 " ranks, before the last batch of an epoch, where "
+                             "not all ranks have as many samples; go on with that number of ranks, or from another batch",
+                             c->world);
     stk__chain_go_on(&p->plan.chain, c->epoch, c->consumed);
     p->next_batch = 0;
     p->index_base = c->batches;

@@ -670,8 +670,8 @@ static stk_status starved(const stk_pipeline *p, stk_error *err)
 {
     return stk_error_set(err, STK_BUDGET,
                          "the consumer holds %d batches and the budget of %lld bytes has no room for another; "
-                         "release some or raise the budget",
-                         p->held_count, (long long)p->budget.limit);
+                         "release some or raise %s",
+                         p->held_count, (long long)p->budget.limit, p->budget.name ? p->budget.name : "memory");
 }
 
 /* OK when the oldest batch is there. */

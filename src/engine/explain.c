@@ -47,6 +47,8 @@ static void print_step(stk__text *t, const stk__step *step)
 static void explain_order(const stk__plan *plan, stk__text *t, int from, int to)
 {
     for (int i = from; i < to; i++) {
+        if (plan->order_steps[i] == plan->automatic && plan->config.world < 2)
+            continue; /* it does nothing, and nobody wrote it */
         line_start(t, "order");
         stk__step_print(t, plan->order_steps[i], 0);
         if (!plan->stream && !plan->may_drop) {
@@ -132,7 +134,7 @@ static void explain_rewrites(const stk__plan *plan, stk__text *t)
 static void json_steps(const stk__plan *plan, stk__text *t)
 {
     stk__text_puts(t, "\"ops\":[");
-    for (int i = 0; i < plan->step_count; i++) {
+    for (int i = 0; i < (int)plan->text.op_count; i++) {
         const stk__step *step = &plan->steps[i];
         stk__text one = STK__TEXT_INIT;
         stk__step_print(&one, step, 0);

@@ -11,6 +11,46 @@ static int64_t batches_of(const stk__chain *chain, int64_t samples)
     return whole + (!chain->drop_last && samples % chain->batch_size != 0);
 }
 
+/* Lengths of the largest and the smallest part of n elements, in a world of that size. */
+static void part_lengths(const stk__chain *chain, int64_t world, int64_t n, int64_t *out_most, int64_t *out_least)
+{
+    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
+    void *state = (void *)(uintptr_t)shard->state;
+    int64_t count, index;
+    shard->order->get_shard(state, &count, &index);
+    shard->order->set_shard(state, world, 0);
+    *out_most = shard->order->length(state, n);
+    shard->order->set_shard(state, world, world - 1);
+    *out_least = shard->order->length(state, n);
+    shard->order->set_shard(state, count, index);
+}
+
+/*
+ * Batches of a part of `own` samples out of n. Parts differ by one sample at most; where one rank needs a batch more for it,
+ * others make as many by taking a sample out of their last full batch: ranks that wait for each other in every step would hang.
+ */
+static int64_t part_batches(const stk__chain *chain, int64_t world, int64_t n, int64_t own)
+{
+    if (!chain->even_batches || n == STK__ENDLESS)
+        return batches_of(chain, own);
+    int64_t most, least;
+    part_lengths(chain, world, n, &most, &least);
+    if (chain->drop_last)
+        return batches_of(chain, least);
+    const int64_t wanted = batches_of(chain, most);
+    return own >= wanted ? wanted : batches_of(chain, own);
+}
+
+static int64_t own_batches(const stk__chain *chain, int64_t base, int64_t own)
+{
+    if (!chain->even_batches)
+        return batches_of(chain, own);
+    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
+    int64_t count, index;
+    shard->order->get_shard(shard->state, &count, &index);
+    return part_batches(chain, count, shard->in == STK__ENDLESS ? shard->in : shard->in - base, own);
+}
+
 static int64_t repeat_times(const stk__chain *chain, int at)
 {
     return at < 0 ? 1 : chain->nodes[at].order->times(chain->nodes[at].state);
@@ -66,10 +106,11 @@ void stk__chain_measure(stk__chain *chain)
     chain->first_samples = first;
     /* Without a repeat behind the shard, or with it before the batch, the resumed part is all there is. */
     const bool shard_before = chain->shard_at >= 0 && chain->shard_at < chain->batch_at;
-    if (chain->elastic && chain->repeat_at < 0 && shard_before)
+    const bool all_first = chain->elastic && chain->repeat_at < 0 && shard_before;
+    if (all_first)
         chain->samples = n = first;
-    n = chain->batches = batches_of(chain, n);
-    int64_t first_batches = repeat_before || !chain->elastic ? n : batches_of(chain, first);
+    n = chain->batches = own_batches(chain, all_first ? chain->elastic_base : 0, n);
+    int64_t first_batches = repeat_before || !chain->elastic ? n : own_batches(chain, chain->elastic_base, first);
     for (int i = chain->batch_at; i < chain->count; i++) {
         chain->nodes[i].in = n;
         chain->nodes[i].out = n = node_length(chain, i, n, &first_batches);
@@ -96,6 +137,20 @@ static void node_map(const stk__chain *chain, int i, int64_t first, stk__positio
     p->index += base;
 }
 
+/* The last two of `batches` where they are more than the samples need: one sample of the last but one is the last. */
+static void even_out(const stk__chain *chain, int64_t batches, int64_t samples, stk__position *first, int64_t *rows)
+{
+    if (batches <= batches_of(chain, samples) || samples == STK__ENDLESS)
+        return;
+    const int64_t b = first->index / chain->batch_size;
+    if (b == batches - 2)
+        --*rows;
+    if (b == batches - 1) {
+        first->index = samples - 1;
+        *rows = 1;
+    }
+}
+
 void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_first, int64_t *out_rows)
 {
     stk__position p = {b, chain->outer_epoch};
@@ -107,6 +162,8 @@ void stk__chain_batch(const stk__chain *chain, int64_t b, stk__position *out_fir
     p.index = stk__position_scale(p.index, chain->batch_size, 0);
     *out_first = p;
     *out_rows = samples == STK__ENDLESS ? chain->batch_size : STK_MIN(chain->batch_size, samples - p.index);
+    if (chain->even_batches)
+        even_out(chain, partial_epoch ? chain->first_batches : chain->batches, samples, out_first, out_rows);
 }
 
 void stk__chain_sample(const stk__chain *chain, stk__position *position, int64_t *epochs_at)
@@ -160,8 +217,9 @@ static const char *find_shard(const stk__chain *chain, int *shard_at, int *repea
             if (*shard_at >= 0)
                 return "the pipeline has more than one shard";
             *shard_at = i;
-            if (order->needs_count && order->needs_count(chain->nodes[i].state))
-                return "parts of shard that are one stretch each cannot be changed in the middle of an epoch";
+            const char *why = order->inelastic(chain->nodes[i].state);
+            if (why)
+                return why;
             continue;
         }
         if (*shard_at < 0)
@@ -227,18 +285,32 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
 /* Whether the first and the last rank of a world get different numbers of batches out of n elements. */
 static bool ranks_differ(const stk__chain *chain, int64_t world, int64_t n)
 {
-    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
-    void *state = (void *)(uintptr_t)shard->state;
-    int64_t count, index;
-    shard->order->get_shard(state, &count, &index);
-    shard->order->set_shard(state, world, 0);
-    const int64_t most = shard->order->length(state, n);
-    shard->order->set_shard(state, world, world - 1);
-    const int64_t least = shard->order->length(state, n);
-    shard->order->set_shard(state, count, index);
+    int64_t most, least;
+    part_lengths(chain, world, n, &most, &least);
     /* A repeat before the batch joins the epochs' samples, so that there even one sample matters. */
     const bool whole_batches = chain->shard_at < chain->batch_at && chain->repeat_at >= chain->batch_at;
-    return whole_batches ? batches_of(chain, most) != batches_of(chain, least) : most != least;
+    if (!whole_batches)
+        return most != least;
+    return part_batches(chain, world, n, most) != part_batches(chain, world, n, least);
+}
+
+bool stk__chain_ranks_differ(const stk__chain *chain, int64_t world)
+{
+    const int64_t n = chain->nodes[chain->shard_at].in;
+    int64_t most, least;
+    if (n == STK__ENDLESS)
+        return false;
+    part_lengths(chain, world, n, &most, &least);
+    if (chain->shard_at >= chain->batch_at)
+        return most != least;
+    return part_batches(chain, world, n, most) != part_batches(chain, world, n, least);
+}
+
+bool stk__chain_evens_out(const stk__chain *chain, int64_t world, int64_t base, int64_t consumed)
+{
+    const int64_t n = chain->nodes[chain->shard_at].in - base, each = n / world;
+    return chain->even_batches && !chain->drop_last && n % world != 0 && each > 0 && chain->batch_size > 1 &&
+           each % chain->batch_size == 0 && consumed - base == each * world;
 }
 
 bool stk__chain_out_of_step(const stk__chain *chain, int64_t world, int64_t start_epoch, int64_t start_base, int64_t epoch)

@@ -29,6 +29,7 @@ typedef struct stk__chain {
     int64_t outer_epoch; /* that the whole run is in; 0 where a repeat at its end counts epochs itself */
 
     int shard_at;  /* -1: none */
+    bool even_batches; /* the shard keeps each sample once, and yet all ranks are to make as many batches, where they can */
     int repeat_at; /* the one repeat behind the shard; -1: none */
     bool elastic;
     int64_t elastic_epoch, elastic_base; /* elastic_epoch: the round of the repeat */
@@ -68,6 +69,13 @@ void stk__chain_progress(const stk__chain *chain, int64_t batches, int64_t *out_
  * equally many batches no longer mean the same place. The run began in `start_epoch`, behind `start_base` samples.
  */
 bool stk__chain_out_of_step(const stk__chain *chain, int64_t world, int64_t start_epoch, int64_t start_base, int64_t epoch);
+/* Whether ranks get different numbers of batches, in a world of that size. */
+bool stk__chain_ranks_differ(const stk__chain *chain, int64_t world);
+/*
+ * Whether a world of that size, that came `consumed` samples into an epoch which it began behind `base`, had ranks whose last
+ * batch was still to come with a sample that lies before these.
+ */
+bool stk__chain_evens_out(const stk__chain *chain, int64_t world, int64_t base, int64_t consumed);
 /* Sets the run to start behind `consumed` samples of `epoch`. */
 void stk__chain_go_on(stk__chain *chain, int64_t epoch, int64_t consumed);
 

@@ -15,10 +15,14 @@
 static void default_limits(stk_pipeline *p)
 {
     const stk_config *config = &p->plan.config;
-    p->threads = config->threads > 0 ? STK_MIN(config->threads, MAX_THREADS) : stk__cpu_limit();
-    const int64_t quarter = (int64_t)STK_MIN(stk__memory_limit() / 4, (uint64_t)INT64_MAX);
-    p->budget.limit = config->memory_bytes ? (int64_t)STK_MIN(config->memory_bytes, (uint64_t)INT64_MAX)
-                                           : STK_MIN(quarter, 1024 * MIB);
+    const int64_t neighbours = STK_MAX(config->local_world, (int64_t)1);
+    const int threads =
+        config->threads > 0 ? config->threads : stk__cpu_share((int)STK_MIN(neighbours, (int64_t)MAX_THREADS));
+    p->threads = STK_MIN(threads, MAX_THREADS);
+    p->budget.name = config->memory_name;
+    p->budget.limit = (int64_t)STK_MIN(config->memory_bytes, (uint64_t)INT64_MAX);
+    if (!config->memory_bytes)
+        p->budget.limit = (int64_t)STK_MIN(stk__memory_limit() / 4 / (uint64_t)neighbours, (uint64_t)(1024 * MIB));
     p->open_info = (stk_open_info){.threads = p->threads, .rank = config->world > 0 ? config->rank : 0,
                                    .world = config->world > 0 ? config->world : 1, .cache_dir = config->cache_dir,
                                    .memory_bytes = p->budget.limit, .seed = config->seed,
@@ -154,6 +158,8 @@ static stk_status check_config(const stk_config *config, stk_error *err)
     if (config->world < 0 || (config->world > 0 && (config->rank < 0 || config->rank >= config->world)))
         return stk_error_set(err, STK_INVALID, "rank must be in 0..%lld for a world of %lld, got %lld",
                              (long long)config->world - 1, (long long)config->world, (long long)config->rank);
+    if (config->local_world < 0)
+        return stk_error_set(err, STK_INVALID, "local_world must be at least 0, got %lld", (long long)config->local_world);
     if (config->resume_path && config->resume_state)
         return stk_error_set(err, STK_INVALID, "resume_path and resume_state are both given, wanted one of them");
     if (!config->batch_alloc != !config->batch_free)
@@ -424,6 +430,7 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
     }
     for (int i = 0; i < p->flight_count; i++)
         out->ready_batches += p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]->ready;
+    out->held_batches = p->held_count;
     pthread_mutex_unlock(lock);
 }
 

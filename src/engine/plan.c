@@ -30,9 +30,8 @@ static stk_status at_step(const stk__step *step, stk_status status, stk_error *e
     return stk__at(err, step->line, step->column, status);
 }
 
-static stk_status make_step(stk__plan *plan, int i, stk_error *err)
+static stk_status make_step(stk__plan *plan, int i, const stk__op_text *text, stk_error *err)
 {
-    const stk__op_text *text = &plan->text.ops[i];
     stk__step *step = &plan->steps[i];
     const stk_op *op = stk_registry_find(plan->registry, text->name);
     if (!op) {
@@ -174,7 +173,7 @@ static stk_status place_step(stk__plan *plan, stk__step *step, walk *w, stk_erro
         plan->segment[plan->segment_count++] = step;
         return STK_OK;
     case STK_ROLE_SINK:
-        if (step->number != plan->step_count - 1)
+        if (step->number != (int)plan->text.op_count - 1)
             return stk_error_set(err, STK_INVALID, "is a sink: it can only come last");
         if (w->after_rows && step->op->process)
             return stk_error_set(err, STK_INVALID, "encodes single samples: it cannot write what %s makes of batches",
@@ -188,6 +187,91 @@ static stk_status place_step(stk__plan *plan, stk__step *step, walk *w, stk_erro
     return STK_OK;
 }
 
+static stk__order_kind kind_of(const stk__step *step)
+{
+    return step->op->order->kind;
+}
+
+/* Whether the order is another one in each epoch, as in training; all ranks are to have as many batches then. */
+static bool reshuffles(const stk__plan *plan)
+{
+    for (int i = 1; i < (int)plan->text.op_count; i++) {
+        const stk__step *step = &plan->steps[i];
+        if (step->op->role == STK_ROLE_ORDER && kind_of(step) == STK__ORDER_SHUFFLE &&
+            step->op->order->seed(step->state, 0) != step->op->order->seed(step->state, 1))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The step behind which ranks are to share samples: the last that says which samples there are, and in what order. A repeat
+ * behind that goes over the part of a rank, which is as long in each epoch where the shard pads; where it keeps, what is
+ * repeated before the batch is shared as a whole.
+ */
+static int automatic_place(const stk__plan *plan)
+{
+    const bool keeps = !reshuffles(plan);
+    bool after_batch = false;
+    int place = 0;
+    for (int i = 1; i < (int)plan->text.op_count; i++) {
+        const stk__step *step = &plan->steps[i];
+        after_batch = after_batch || step->op->role == STK_ROLE_BATCH;
+        if (step->op->role == STK_ROLE_ORDER && (kind_of(step) != STK__ORDER_REPEAT || (keeps && !after_batch)))
+            place = i;
+    }
+    return place;
+}
+
+/* Whether the planner may put in a shard: there is none, and no files are written, which ranks would do one over the other. */
+static bool wants_automatic(const stk__plan *plan)
+{
+    for (size_t i = 0; i < plan->text.op_count; i++) {
+        const stk_op *op = plan->steps[i].op;
+        if ((op->role == STK_ROLE_ORDER && op->order->get_shard) || (op->role == STK_ROLE_SINK && op->finish))
+            return false;
+    }
+    return plan->config.auto_shard;
+}
+
+static stk_status make_automatic(stk__plan *plan, stk_error *err)
+{
+    if (!wants_automatic(plan) || plan->steps[0].op->role != STK_ROLE_SOURCE)
+        return STK_OK;
+    const char *text = reshuffles(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)";
+    STK_TRY(stk__pipeline_parse(text, strlen(text), &plan->automatic_text, err));
+    const int last = plan->step_count;
+    STK_TRY(make_step(plan, last, &plan->automatic_text.ops[0], err));
+    plan->automatic = &plan->steps[last];
+    plan->automatic->line = plan->automatic->column = 0; /* nobody wrote it */
+    return STK_OK;
+}
+
+/* With one rank it changes nothing, but lets the run go on with several. */
+static stk_status place_automatic(stk__plan *plan, const walk *w, stk_error *err)
+{
+    stk__chain *chain = &plan->chain;
+    const bool several = plan->config.world > 1;
+    if (!several && (w->after_drop || chain->count == STK__CHAIN_MAX))
+        return STK_OK;
+    if (several)
+        stk__plan_note(plan, "ranks", "%s behind %s: %lld ranks share the %s",
+                       reshuffles(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)",
+                       plan->steps[automatic_place(plan)].op->name, (long long)plan->config.world,
+                       w->after_batch ? "batches" : "samples");
+    if (w->after_drop && !w->after_batch && (w->after_relay || plan->config.no_approximate))
+        return add_relay(plan, plan->automatic, err);
+    chain->shard_at = chain->count;
+    return add_chain(plan, plan->automatic, err);
+}
+
+/* Samples are kept once each, without a repeat that lets batches reach over the end of an epoch. */
+static void choose_even_batches(stk__plan *plan)
+{
+    stk__chain *chain = &plan->chain;
+    chain->even_batches = chain->shard_at >= 0 && chain->shard_at == chain->batch_at - 1 && !reshuffles(plan);
+}
+
 static stk_status place_all(stk__plan *plan, stk_error *err)
 {
     stk__step *first = &plan->steps[0];
@@ -199,10 +283,16 @@ static stk_status place_all(stk__plan *plan, stk_error *err)
     plan->cache_at = -1;
     plan->chain.shard_at = plan->chain.repeat_at = -1;
     walk w = {0};
-    for (int i = 1; i < plan->step_count; i++)
-        STK_TRY(at_step(&plan->steps[i], place_step(plan, &plan->steps[i], &w, err), err));
+    const int automatic_at = plan->automatic ? automatic_place(plan) : -1;
+    for (int i = 0; i < (int)plan->text.op_count; i++) {
+        if (i > 0)
+            STK_TRY(at_step(&plan->steps[i], place_step(plan, &plan->steps[i], &w, err), err));
+        if (i == automatic_at)
+            STK_TRY(at_step(plan->automatic, place_automatic(plan, &w, err), err));
+    }
     if (!plan->batch)
         plan->chain.batch_at = plan->chain.count;
+    choose_even_batches(plan);
     plan->may_drop = w.after_drop || plan->config.on_error != STK_ON_ERROR_STOP;
     return STK_OK;
 }
@@ -243,7 +333,7 @@ static stk_status check_after_batch(const stk__plan *plan, stk_error *err)
 static void take_fingerprints(stk__plan *plan)
 {
     stk__text t = STK__TEXT_INIT;
-    for (int i = 0; i < plan->step_count; i++) {
+    for (int i = 0; i < (int)plan->text.op_count; i++) {
         const stk__step *step = &plan->steps[i];
         if (step == plan->cache)
             plan->prefix_fingerprint = XXH3_64bits(t.data ? t.data : "", t.length);
@@ -322,15 +412,17 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
     plan->registry = config->registry;
     STK_TRY(stk__pipeline_parse(text, strlen(text), &plan->text, err));
     const size_t n = plan->text.op_count;
-    plan->steps = stk__calloc(n + 1, sizeof *plan->steps);
+    plan->steps = stk__calloc(n + 1, sizeof *plan->steps); /* one more for the automatic one */
     plan->segment = stk__calloc(n + 1, sizeof *plan->segment);
     if (!plan->steps || !plan->segment)
         return stk__nomem(n * sizeof *plan->steps, err);
     for (size_t i = 0; i < n; i++)
-        STK_TRY(make_step(plan, (int)i, err));
+        STK_TRY(make_step(plan, (int)i, &plan->text.ops[i], err));
+    STK_TRY(make_automatic(plan, err));
     STK_TRY(place_all(plan, err));
     set_batching(plan);
     STK_TRY(stk__plan_schema(plan, err));
+    STK_TRY(stk__plan_select(plan, err));
     STK_TRY(stk__plan_label(plan, err));
     stk__plan_liveness(plan);
     STK_TRY(check_padding(plan, err));
@@ -417,6 +509,12 @@ static stk_status find_blocks(const stk__plan *plan, int at, int64_t **out, int6
     return STK_OK;
 }
 
+static void warn(const stk__plan *plan, const char *text)
+{
+    if (plan->config.log)
+        plan->config.log(plan->config.log_arg, STK_LOG_WARNING, text);
+}
+
 /* A shuffle that mixes more than there is memory for still gives the right rows, but reads most of them again and again. */
 static void check_room(stk__plan *plan, int64_t bytes)
 {
@@ -430,8 +528,8 @@ static void check_room(stk__plan *plan, int64_t bytes)
     stk__text_bytes(&t, (uint64_t)room);
     stk__text_puts(&t, ": they will be decoded again and again; raise the memory budget or take a smaller window");
     stk__plan_note(plan, "slow", "%s", t.data ? t.data : "");
-    if (plan->config.log && t.data)
-        plan->config.log(plan->config.log_arg, STK_LOG_WARNING, t.data);
+    if (t.data)
+        warn(plan, t.data);
     stk__text_clear(&t);
 }
 
@@ -476,6 +574,25 @@ static void fill_shard(stk__plan *plan, stk__step *step)
     if (count == 0)
         step->op->order->set_shard(step->state, plan->config.world > 0 ? plan->config.world : 1,
                                    plan->config.world > 0 ? plan->config.rank : 0);
+    /* Who makes samples one after the other may well make groups of them. */
+    if (step == plan->automatic && plan->stream && plan->chain.shard_at < plan->chain.batch_at)
+        step->op->order->set_block(step->state, plan->batching.size);
+}
+
+/* Loops whose ranks wait for each other in every step hang when one of them ends before the others. */
+static void warn_of_ranks(const stk__plan *plan)
+{
+    bool filters = false;
+    for (int i = 0; i < plan->segment_count; i++)
+        filters = filters || (plan->segment[i]->op->flags & STK_OP_DROPS);
+    if (!plan->automatic || plan->config.world < 2)
+        return;
+    if (filters)
+        warn(plan, "ranks may get different numbers of batches, since each filters its own samples: a loop that waits for "
+                   "the other ranks in every step must stop after a number of steps that all can make");
+    else if (!plan->stream && !plan->may_drop && stk__chain_ranks_differ(&plan->chain, plan->config.world))
+        warn(plan, "ranks get different numbers of batches, as each sample comes once: a loop that waits for the other ranks "
+                   "in every step must not run over all of them; shard(uneven=pad) or shard(uneven=drop) gives all as many");
 }
 
 /* What arithmetic on positions cannot do. */
@@ -539,9 +656,12 @@ static stk_status complete_order(stk__plan *plan, stk_error *err)
             STK_TRY(at_step(step, prepare_interleave(plan, step, err), err));
     }
     STK_TRY(check_after_batch(plan, err));
-    if (plan->stream)
+    if (plan->stream) {
+        warn_of_ranks(plan);
         return check_counts(plan, err);
+    }
     stk__chain_measure(&plan->chain);
+    warn_of_ranks(plan);
     STK_TRY(check_counts(plan, err));
     stk__chain_inelastic(&plan->chain); /* finds the shard, while nobody else looks at the chain */
     for (int i = 0; i < plan->chain.count; i++) {
@@ -606,4 +726,5 @@ void stk__plan_clear(stk__plan *plan)
     stk__text_clear(&plan->explain);
     stk__text_clear(&plan->explain_json);
     stk__pipeline_text_clear(&plan->text);
+    stk__pipeline_text_clear(&plan->automatic_text);
 }

@@ -69,9 +69,10 @@ typedef struct stk__relay {
 typedef struct stk__plan {
     const stk_registry *registry;
     stk_config config;
-    stk__pipeline_text text;
-    stk__step *steps; /* in text order */
+    stk__pipeline_text text, automatic_text;
+    stk__step *steps; /* in text order; then the automatic one */
     int step_count;
+    stk__step *automatic; /* the shard that the planner puts in; NULL: none */
     stk__var *vars;
     int var_count;
     size_t var_capacity;
@@ -137,6 +138,8 @@ void stk__schema_field(const stk_plan *plan, int i, stk_field *out);
 
 /* Runs `schema` of the segment's steps in order. */
 stk_status stk__plan_schema(stk__plan *plan, stk_error *err);
+/* Leaves the fields that the configuration asks for, in its order. */
+stk_status stk__plan_select(stk__plan *plan, stk_error *err);
 /* Marks what is needed, assigns columns. */
 void stk__plan_liveness(stk__plan *plan);
 /* Finds ops that run as one. */

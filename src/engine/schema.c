@@ -200,6 +200,35 @@ stk_status stk__plan_schema(stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
+/* Nothing to do with a sink, which takes what the text says. */
+stk_status stk__plan_select(stk__plan *plan, stk_error *err)
+{
+    const size_t count = plan->config.field_count;
+    if (!plan->config.fields || plan->sink)
+        return STK_OK;
+    int *chosen = stk__calloc(count + 1, sizeof *chosen);
+    if (!chosen)
+        return stk__nomem(count * sizeof *chosen, err);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int at = find_visible(plan, plan->config.fields[i]);
+        if (at < 0) {
+            stk__free(chosen);
+            return missing_field(plan, plan->config.fields[i], err);
+        }
+        bool again = false;
+        for (size_t k = 0; k < kept; k++)
+            again = again || chosen[k] == plan->visible[at];
+        if (!again)
+            chosen[kept++] = plan->visible[at];
+    }
+    stk__free(plan->visible);
+    plan->visible = chosen;
+    plan->visible_count = (int)kept;
+    plan->visible_capacity = count + 1;
+    return STK_OK;
+}
+
 static bool writes_needed(const stk__plan *plan, const stk__step *step)
 {
     for (size_t i = 0; i < step->write_count; i++)

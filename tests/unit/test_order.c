@@ -14,6 +14,7 @@
 typedef struct shard_state {
     int64_t count, index, uneven;
     bool contiguous;
+    int64_t block;
 } shard_state;
 
 typedef struct shuffle_state {
@@ -141,7 +142,7 @@ static void chain_counts_tickets(void **state)
 
 static void chain_tells_why_ranks_cannot_change(void **state)
 {
-    const shard_state shard = {2, 0, 0};
+    const shard_state shard = {2, 0, 0, .block = 1};
     const shuffle_state shuffle = {1, true, 10};
     const int64_t two = 2;
     stk__chain c = nothing;
@@ -165,7 +166,7 @@ static void chain_tells_why_ranks_cannot_change(void **state)
 
 static void chain_goes_on_in_the_middle_of_an_epoch(void **state)
 {
-    shard_state shard = {2, 1, 0};
+    shard_state shard = {2, 1, 0, .block = 1};
     const int64_t three = 3;
     stk__chain c = nothing;
     stk__position p;
@@ -183,7 +184,7 @@ static void chain_goes_on_in_the_middle_of_an_epoch(void **state)
     stk__chain_progress(&c, 9, &epoch, &consumed); /* all */
     assert_int_equal(epoch, 2);
     assert_int_equal(consumed, 12);
-    shard = (shard_state){4, 1, 0};
+    shard = (shard_state){4, 1, 0, .block = 1};
     stk__chain_go_on(&c, 1,
                      4); /* eight are left of the epoch: two of each rank, in one batch; then an epoch of two batches */
     assert_int_equal(c.total, 3);
