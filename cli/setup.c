@@ -161,7 +161,7 @@ int cli_setup_open(cli_setup *setup, const cli_command *command, const cli_pipel
     config->seed = (uint64_t)options->seed;
     config->cache_dir = options->cache_dir ? options->cache_dir : setup->cache_dir;
     config->no_approximate = options->exact;
-    config->auto_shard = true;
+    config->auto_shard = STK_SHARD_AUTO;
     config->memory_name = "--memory";
     return CLI_OK;
 }

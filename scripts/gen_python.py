@@ -110,15 +110,22 @@ def parameters(op):
     rest = [o for o in op["options"] if is_rest(op, o)]
     free = [o for o in op["options"] if o["kind"] == "args"]
     plain = [o for o in op["options"] if o not in rest and o not in free]
-    before = [o for o in plain if not rest and (not free or o["required"])]
+    before = [o for o in plain if not rest and (not free or o["required"]) and not named_only(op)]
     after = [o for o in plain if o not in before]
     out = [parameter(o) for o in before]
     if rest:
         out.append(f"*{python_name(rest[0]['name'])}: {type_of(rest[0])}")
+    elif named_only(op):
+        out.append("*unnamed: NoReturn")
     elif after:
         out.append("*")
     out += [parameter(o) for o in after]
     return out + [f"**{python_name(o['name'])}: {type_of(o)}" for o in free]
+
+
+def named_only(op):
+    """The first option that must go by name, and with it all others; or None."""
+    return next((o for o in op["options"] if o["named"]), None)
 
 
 def parameter(option):
@@ -282,6 +289,10 @@ def indent_of(op):
 def body(op, ops):
     maker = "_source" if op["role"] == "source" else "self._op"
     lines = docstring(op, ops, indent_of(op) + 4)
+    named = named_only(op)
+    if named:
+        items = [json.dumps(text) for text in (op["name"], named["name"], named["named"])] + ["unnamed"]
+        lines += ["if unnamed:", *indented(wrapped("raise _by_name(", items, ")", indent_of(op) + 8), 4)]
     lines += wrapped(f'return {maker}("{op["name"]}", [', call(op), "])", indent_of(op) + 4)
     return define(op, "") + [("    " + line) if line else "" for line in lines]
 
@@ -300,13 +311,17 @@ def module(ops):
         "if TYPE_CHECKING:",
         "    import os",
         "    from collections.abc import Iterable, Sequence",
-        "    from typing import Literal",
+        "    from typing import Literal, NoReturn",
         "",
         "    from ._pipeline import Pipeline",
         "",
         "    _StrPath = str | os.PathLike[str]",
         "    # Name, kind, value and default of an option; the default of one that must be given is `...`.",
         "    _Option = tuple[str, str, object, object]",
+        "",
+        "",
+        "def _by_name(op: str, option: str, why: str, values: tuple[object, ...]) -> TypeError:",
+        '    return TypeError(f"{op}: write {option}={values[0]!r}: {why}")',
         "",
         "",
         "class PipelineOps:",
@@ -347,7 +362,7 @@ def stub(ops):
         HEAD.format(ABOUT[1]),
         "import os",
         "from collections.abc import Iterable, Sequence",
-        "from typing import Literal, TypeAlias",
+        "from typing import Literal, NoReturn, TypeAlias",
         "",
         "from ._pipeline import Pipeline",
         "",
@@ -355,6 +370,8 @@ def stub(ops):
         "_Option: TypeAlias = tuple[str, str, object, object]",
         "",
         "SOURCES: tuple[str, ...]",
+        "",
+        "def _by_name(op: str, option: str, why: str, values: tuple[object, ...]) -> TypeError: ...",
         "",
         "class PipelineOps:",
         "    __slots__ = ()",

@@ -103,6 +103,7 @@ typedef struct stk_option {
     double min_number, max_number; /* FLOAT */
     const char *const *choices; /* ENUM, NULL-terminated */
     const char *help;
+    const char *named; /* it goes by name only, and this says why; NULL: also by position */
 } stk_option;
 
 /* The offset of field f of T, and a compile error when it is not of `type`. */

@@ -46,6 +46,14 @@ STK_API const char *stk_registry_nearest(const stk_registry *registry, const cha
 
 typedef enum stk_on_error { STK_ON_ERROR_STOP, STK_ON_ERROR_SKIP, STK_ON_ERROR_QUARANTINE } stk_on_error;
 
+/*
+ * Whether ranks share the samples where the text has no shard: not at all; behind its last shuffle, take, skip or interleave, so
+ * that these mean the same for any world; or so that each sample comes once in any case. With STK_SHARD_AUTO, where a shuffle draws
+ * anew in each epoch, the first samples come once more on some ranks so that all have as many. Streams are dealt out by whole
+ * batches. None is put in before a sink that writes files.
+ */
+typedef enum stk_auto_shard { STK_SHARD_WRITTEN, STK_SHARD_AUTO, STK_SHARD_KEEP } stk_auto_shard;
+
 typedef enum stk_log_level { STK_LOG_INFO, STK_LOG_WARNING } stk_log_level;
 
 /* Zero it, set struct_size, then what matters. Strings and callbacks' arguments must outlive the pipeline. */
@@ -82,11 +90,7 @@ typedef struct stk_config {
                                                      back. NULL: none left. May be NULL: the usual one */
     void (*batch_free)(void *arg, void *p, size_t size); /* set when batch_alloc is; any thread, locks held */
     void *batch_arg;
-    bool auto_shard;              /* ranks share the samples although the text has no shard: behind its last shuffle, take,
-                                     skip or interleave, so that these mean the same for any world. Each sample comes once;
-                                     where a shuffle draws anew in each epoch, the first ones come once more on some ranks
-                                     so that all have as many. Streams are dealt out by whole batches. Not used before a
-                                     sink that writes files */
+    stk_auto_shard auto_shard;    /* whether ranks share the samples although the text has no shard */
     int64_t local_world;          /* ranks on this host, which share its cores and memory; 0: one */
     const char *const *fields;    /* what batches are to hold, in this order; nothing else is made. NULL: all fields */
     size_t field_count;
@@ -107,6 +111,13 @@ typedef struct stk_text_op {
 STK_API stk_status stk_text_ops(const char *text, const stk_registry *registry, stk_text_op **out, size_t *out_count,
                                 stk_error *err);
 STK_API void stk_text_ops_free(stk_text_op *ops);
+
+/*
+ * The fields of a sample at the end of the text, as it is planned: no file is opened but those that tell their fields
+ * themselves, such as HDF5. Names live as long as `out`, which is freed by stk_free. Since 0.1.
+ */
+STK_API stk_status stk_text_fields(const char *text, const stk_config *config, stk_field **out, size_t *out_count,
+                                   stk_error *err);
 
 /* ---- pipelines ---- */
 

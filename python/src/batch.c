@@ -102,15 +102,81 @@ static PyObject *column_at(PyObject *self, Py_ssize_t i)
     return stkpy_column_new(((batch_object *)self)->hold, &batch->columns[i]);
 }
 
-static PyObject *column_by_number(PyObject *self, PyObject *number)
+/* -1 with an exception. */
+static Py_ssize_t column_number(PyObject *self, PyObject *number)
 {
     const Py_ssize_t count = batch_in(self)->column_count;
     const Py_ssize_t i = PyLong_AsSsize_t(number);
     if (i == -1 && PyErr_Occurred())
-        return NULL;
-    if (i < -count || i >= count)
-        return PyErr_Format(PyExc_IndexError, "column %zd of a batch that has %zd", i, count);
-    return column_at(self, i < 0 ? i + count : i);
+        return -1;
+    if (i >= -count && i < count)
+        return i < 0 ? i + count : i;
+    PyErr_Format(PyExc_IndexError, "column %zd of a batch that has %zd", i, count);
+    return -1;
+}
+
+static PyObject *column_by_number(PyObject *self, PyObject *number)
+{
+    const Py_ssize_t i = column_number(self, number);
+    return i < 0 ? NULL : column_at(self, i);
+}
+
+/* ---- columns that loops may keep ---- */
+
+enum { TINY_BYTES = 4096, SMALL_BYTES = 65536, SMALL_SHARE = 8 };
+
+static int64_t batch_bytes(const stk_batch *batch)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < batch->column_count; i++)
+        sum += batch->columns[i].size_bytes;
+    return sum;
+}
+
+/*
+ * Labels and the like are kept by evaluation loops, and a view of them would keep the pictures of the batch alive. Bytes become
+ * objects of Python anyway, and what is in pinned memory is to stay there.
+ */
+static bool is_small(const stkpy_hold *hold, const stk_column *column, int64_t whole)
+{
+    if (column->dtype == STK_BYTES || hold->run->cuda.host_alloc)
+        return false;
+    const int64_t size = column->size_bytes + (column->offsets ? 8 * (column->shape[0] + 1) : 0);
+    return size <= TINY_BYTES || (size <= SMALL_BYTES && size <= whole / SMALL_SHARE);
+}
+
+/* The column, on memory of its own where it is small. */
+static PyObject *loose_at(PyObject *self, Py_ssize_t i, int64_t whole)
+{
+    stkpy_hold *hold = ((batch_object *)self)->hold;
+    const stk_column *column = &hold->batch->columns[i];
+    if (!is_small(hold, column, whole))
+        return stkpy_column_new(hold, column);
+    stkpy_hold *copy = stkpy_hold_copy(column, &column);
+    if (!copy)
+        return PyErr_NoMemory();
+    PyObject *made = stkpy_column_new(copy, column);
+    stkpy_hold_unref(copy);
+    return made;
+}
+
+static PyObject *batch_loose_column(PyObject *self, PyObject *number)
+{
+    const Py_ssize_t i = column_number(self, number);
+    return i < 0 ? NULL : loose_at(self, i, batch_bytes(batch_in(self)));
+}
+
+static PyObject *batch_loose_columns(PyObject *self, PyObject *none)
+{
+    const Py_ssize_t count = batch_in(self)->column_count;
+    const int64_t whole = batch_bytes(batch_in(self));
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list && i < count; i++) {
+        PyObject *column = loose_at(self, i, whole);
+        if (!column || PyList_SetItem(list, i, column) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 static PyObject *batch_column(PyObject *self, PyObject *which)
@@ -189,6 +255,8 @@ static PyObject *batch_fence(PyObject *self, PyObject *fence)
 static PyMethodDef batch_methods[] = {
     {"column", batch_column, METH_O, "The column of that number or name."},
     {"columns", batch_columns, METH_NOARGS, "All columns, in the order of the fields."},
+    {"loose_column", batch_loose_column, METH_O, "The column of that number, on memory of its own where it is small."},
+    {"loose_columns", batch_loose_columns, METH_NOARGS, "All columns, small ones on memory of their own."},
     {"_fence", batch_fence, METH_O, "Keeps dropped batches of the run until the GPU is done with them."},
     {NULL, NULL, 0, NULL},
 };

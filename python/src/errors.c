@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "op_python.h"
 #include "run.h"
 
 /* name, status, second base (NULL: none), doc */
@@ -19,18 +20,19 @@ enum { CLASS_COUNT = 16 }; /* above the number of statuses */
 
 /* Made once at import, then const. */
 static PyObject *base_class;
-static PyObject *fork_class;
+static PyObject *fork_class, *function_class;
 static PyObject *classes[CLASS_COUNT];
 
 _Static_assert((int)STK_TIMEOUT < CLASS_COUNT, "a place for every status");
 
 /* A class "stoker.NAME", found by pickle there; also an attribute of the module. Borrowed from then on. */
-static PyObject *add_class(PyObject *module, const char *name, PyObject *second, const char *doc, PyObject *dict)
+static PyObject *add_class(PyObject *module, const char *name, PyObject *base, PyObject *second, const char *doc,
+                           PyObject *dict)
 {
     char full[64];
     snprintf(full, sizeof full, "stoker.%s", name);
-    PyObject *bases = !base_class ? NULL : second ? PyTuple_Pack(2, base_class, second) : PyTuple_Pack(1, base_class);
-    if (base_class && !bases)
+    PyObject *bases = !base ? NULL : second ? PyTuple_Pack(2, base, second) : PyTuple_Pack(1, base);
+    if (base && !bases)
         return NULL;
     PyObject *made = PyErr_NewExceptionWithDoc(full, doc, bases, dict);
     Py_XDECREF(bases);
@@ -52,7 +54,7 @@ static PyObject *add_base(PyObject *module)
     }
     if (!dict)
         return NULL;
-    PyObject *made = add_class(module, "Error", NULL, "What went wrong in the engine, and where.", dict);
+    PyObject *made = add_class(module, "Error", NULL, NULL, "What went wrong in the engine, and where.", dict);
     Py_DECREF(dict);
     return made;
 }
@@ -63,15 +65,28 @@ int stkpy_errors_init(PyObject *module)
     if (!base_class)
         return -1;
 #define ADD_CLASS(status, name, second, doc)                            \
-    classes[STK_##status] = add_class(module, name, second, doc, NULL); \
+    classes[STK_##status] = add_class(module, name, base_class, second, doc, NULL); \
     if (!classes[STK_##status])                                         \
         return -1;
     CLASSES(ADD_CLASS)
 #undef ADD_CLASS
     classes[STK_NOMEM] = classes[STK_BUDGET];
-    fork_class = add_class(module, "ForkError", PyExc_RuntimeError,
+    fork_class = add_class(module, "ForkError", base_class, PyExc_RuntimeError,
                            "A run that was opened before a fork is used in the child.", NULL);
-    return fork_class ? 0 : -1;
+    function_class = add_class(module, "FunctionError", classes[STK_INVALID], NULL,
+                               "A Python function of the pipeline raised an exception, which is the cause.", NULL);
+    return fork_class && function_class ? 0 : -1;
+}
+
+stk_status stkpy_exception_status(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_MemoryError))
+        return STK_NOMEM;
+    if (PyErr_ExceptionMatches(classes[STK_CORRUPT]))
+        return STK_CORRUPT;
+    if (PyErr_ExceptionMatches(PyExc_OSError) || PyErr_ExceptionMatches(PyExc_EOFError))
+        return STK_IO;
+    return STK_INVALID;
 }
 
 /* ---- from the record of an error to an exception ---- */
@@ -120,12 +135,16 @@ static bool set_places(PyObject *e, const stk_error *err)
            set_attribute(e, "column", number_or_none(err->column, 0));
 }
 
+static PyObject *class_of(const stk_error *err)
+{
+    return (int)err->status < CLASS_COUNT && classes[err->status] ? classes[err->status] : base_class;
+}
+
 /* `cause` is borrowed and may be NULL. */
-static PyObject *raise_from(const stk_error *err, PyObject *cause)
+static PyObject *raise_from(const stk_error *err, PyObject *class, PyObject *cause)
 {
     char line[2048];
     stk_error_format(err, line, sizeof line);
-    PyObject *class = (int)err->status < CLASS_COUNT && classes[err->status] ? classes[err->status] : base_class;
     PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "backslashreplace");
     PyObject *e = text ? PyObject_CallFunctionObjArgs(class, text, NULL) : NULL;
     Py_XDECREF(text);
@@ -144,7 +163,7 @@ static PyObject *raise_from(const stk_error *err, PyObject *cause)
 
 PyObject *stkpy_raise(const stk_error *err)
 {
-    return raise_from(err, NULL);
+    return raise_from(err, class_of(err), NULL);
 }
 
 PyObject *stkpy_raise_fork(long pid)
@@ -222,7 +241,7 @@ stk_status stkpy_keep_exception(stkpy_kept *kept, stk_error *err, stk_status sta
     return stk_error_set(err, status, "%.80s: %s", what, text);
 }
 
-PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept)
+PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept, bool running)
 {
     /* A copy: writing an exception down runs Python, which lets other threads add more. */
     PyObject *all = kept->exception ? PyList_AsTuple(kept->exception) : NULL;
@@ -236,7 +255,7 @@ PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept)
         if (err->status == STK_LIMIT || strstr(err->message, text))
             cause = exception;
     }
-    raise_from(err, cause);
+    raise_from(err, running && cause && err->status == STK_INVALID ? function_class : class_of(err), cause);
     Py_XDECREF(all);
     return NULL;
 }

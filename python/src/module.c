@@ -80,6 +80,7 @@ static PyMethodDef functions[] = {
     {"ops_json", (PyCFunction)(void (*)(void))stkpy_ops_json, METH_VARARGS | METH_KEYWORDS,
      "All ops with their options, as `stoker ops --json` gives them."},
     {"text_ops", stkpy_text_ops, METH_O, "Name, role, begin and end of each op of a text."},
+    {"text_fields", stkpy_text_fields, METH_VARARGS, "Name, dtype and shape of each field at the end of a text."},
     {"load_plugin", load_plugin, METH_O, "Adds the ops of a shared object; their names."},
     {NULL, NULL, 0, NULL},
 };

@@ -144,13 +144,6 @@ bool stkpy_stopping(const stkpy_kept *kept)
     return stkpy_exiting() || (kept && atomic_load_explicit(&kept->stop, memory_order_relaxed));
 }
 
-stk_status stkpy_exception_status(void)
-{
-    if (PyErr_ExceptionMatches(PyExc_MemoryError))
-        return STK_NOMEM;
-    return PyErr_ExceptionMatches(PyExc_Exception) ? STK_CORRUPT : STK_INVALID; /* SystemExit and its like */
-}
-
 void stkpy_error_at(stk_error *err, const char *op, const stkpy_field *field)
 {
     snprintf(err->op, sizeof err->op, "%s", op);

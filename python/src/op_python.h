@@ -75,7 +75,7 @@ stkpy_result stkpy_value_set(const stkpy_tools *tools, const stk_call *call, stk
 
 /* Whether no further call of a function is to be begun: each may take any time, and others wait for the run to stop. */
 bool stkpy_stopping(const stkpy_kept *kept);
-/* The status for the exception that is set: that of a bad record, unless the whole run must end. */
+/* The status for the exception that is set: that of a bad record where the function says so, by CorruptError or an error of reading; else it is a mistake of the function, which ends the run. */
 stk_status stkpy_exception_status(void);
 
 /* Adds the place; `field` may be NULL. */

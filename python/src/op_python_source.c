@@ -308,7 +308,10 @@ static stk_status item_taken(const stk_call *call, stk_sample *sample, PyObject 
     const source_state *s = call->state;
     const stkpy_field *at = NULL;
     const stkpy_result taken = item ? take_item(s, call, sample, item, &at, err) : STKPY_RAISED;
-    return item_status(s, taken, taken == STKPY_RAISED ? stkpy_exception_status() : STK_OK, at, err);
+    stk_status raised = taken == STKPY_RAISED ? stkpy_exception_status() : STK_OK;
+    if (item && raised == STK_INVALID)
+        raised = STK_CORRUPT; /* the source gave it, but it is not what it was said to be */
+    return item_status(s, taken, raised, at, err);
 }
 
 static stk_status item_one(const stk_call *call, stk_sample *sample, stk_error *err)

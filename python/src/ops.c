@@ -72,6 +72,60 @@ static PyObject *text_op(const char *text, const stk_text_op *op)
                          characters(text, op->begin), characters(text, op->end));
 }
 
+static PyObject *field_tuple(const stk_field *field)
+{
+    PyObject *shape = PyTuple_New(field->ndim);
+    for (int d = 0; shape && d < field->ndim; d++) {
+        PyObject *extent = PyLong_FromLongLong(field->shape[d]);
+        if (!extent || PyTuple_SetItem(shape, d, extent) < 0)
+            Py_CLEAR(shape);
+    }
+    PyObject *name = shape ? stkpy_field_name(field->name) : NULL;
+    PyObject *made = name ? Py_BuildValue("(OsO)", name, stk_dtype_name(field->dtype), shape) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(shape);
+    return made;
+}
+
+static PyObject *plan_fields(const char *text, PyObject *functions)
+{
+    stkpy_kept kept = {0};
+    stk_config config = {.struct_size = sizeof config, .registry = stkpy_registry()};
+    stk_field *fields = NULL;
+    size_t count = 0;
+    stk_error err;
+    stk_status status;
+    stk_error_clear(&err);
+    stkpy_functions_set(functions, &kept);
+    Py_BEGIN_ALLOW_THREADS;
+    status = stk_text_fields(text, &config, &fields, &count, &err);
+    Py_END_ALLOW_THREADS;
+    stkpy_functions_set(NULL, NULL);
+    PyObject *list = status == STK_OK ? PyList_New(0) : NULL;
+    if (status != STK_OK)
+        stkpy_raise_kept(&err, &kept, false);
+    for (size_t i = 0; list && i < count; i++) {
+        if (append(list, field_tuple(&fields[i])) < 0)
+            Py_CLEAR(list);
+    }
+    stk_free(fields);
+    Py_XDECREF(kept.exception);
+    return list;
+}
+
+PyObject *stkpy_text_fields(PyObject *module, PyObject *args)
+{
+    PyObject *text, *functions = NULL, *list = NULL;
+    char *bytes = NULL;
+    if (!PyArg_ParseTuple(args, "U|O!:text_fields", &text, &PyTuple_Type, &functions))
+        return NULL;
+    PyObject *encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+    if (encoded && PyBytes_AsStringAndSize(encoded, &bytes, NULL) == 0)
+        list = plan_fields(bytes, functions);
+    Py_XDECREF(encoded);
+    return list;
+}
+
 PyObject *stkpy_text_ops(PyObject *module, PyObject *object)
 {
     PyObject *bytes = PyUnicode_Check(object) ? PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape") : NULL;

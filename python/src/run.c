@@ -87,6 +87,9 @@ void stkpy_run_unref(stkpy_run *run)
     stk_pipeline_close(run->pipeline);
     for (size_t i = 0; i < sizeof run->strings / sizeof *run->strings; i++)
         free(run->strings[i]);
+    for (char **field = run->fields; field && *field; field++)
+        free(*field);
+    free(run->fields);
     stkpy_log_clear(&run->log);
     pthread_mutex_destroy(&run->parking.lock);
     pthread_mutex_destroy(&run->turn);
@@ -115,8 +118,46 @@ void stkpy_hold_end(stkpy_hold *hold)
 
 void stkpy_hold_unref(stkpy_hold *hold)
 {
-    if (atomic_fetch_sub_explicit(&hold->refs, 1, memory_order_acq_rel) == 1 && !stkpy_park(hold))
+    if (atomic_fetch_sub_explicit(&hold->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!hold->run)
+        free(hold);
+    else if (!stkpy_park(hold))
         stkpy_hold_end(hold);
+}
+
+/* The next piece of a block, aligned; NULL stays NULL. */
+static const void *copy_piece(char **at, const void *data, size_t size)
+{
+    if (!data)
+        return NULL;
+    char *to = *at;
+    memcpy(to, data, size);
+    *at = to + (size + 63) / 64 * 64;
+    return to;
+}
+
+stkpy_hold *stkpy_hold_copy(const stk_column *source, const stk_column **out_column)
+{
+    enum { PIECES = 6 };
+    const size_t rows = (size_t)source->shape[0], name = strlen(source->name) + 1;
+    const size_t data = (size_t)source->size_bytes;
+    const size_t offsets = source->offsets ? (rows + 1) * sizeof *source->offsets : 0;
+    const size_t shapes = source->row_shapes ? rows * (size_t)(source->ndim - 1) * sizeof *source->row_shapes : 0;
+    void *block = NULL;
+    if (posix_memalign(&block, 64, sizeof(stkpy_hold) + sizeof *source + name + data + offsets + shapes + 64 * PIECES) != 0)
+        return NULL;
+    stkpy_hold *hold = block;
+    *hold = (stkpy_hold){.run = NULL};
+    atomic_init(&hold->refs, 1);
+    char *at = (char *)block + (sizeof *hold + 63) / 64 * 64;
+    stk_column *column = (stk_column *)(uintptr_t)copy_piece(&at, source, sizeof *source);
+    column->name = copy_piece(&at, source->name, name);
+    column->data = copy_piece(&at, source->data, data);
+    column->offsets = copy_piece(&at, source->offsets, offsets);
+    column->row_shapes = copy_piece(&at, source->row_shapes, shapes);
+    *out_column = column;
+    return hold;
 }
 
 void stkpy_run_clear(stkpy_run *run)

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 /*
- * A batch that Python has. Counted in C, so that users of DLPack may drop it in any thread, with or without the GIL.
+ * A batch that Python has, or a copy of one column of it (run NULL), which is all in one piece with it. Counted in C, so that users of DLPack may drop it in any thread, with or without the GIL.
  */
 typedef struct stkpy_hold {
     atomic_int refs;
@@ -19,6 +19,8 @@ typedef struct stkpy_hold {
 
 void stkpy_hold_ref(stkpy_hold *hold);
 void stkpy_hold_unref(stkpy_hold *hold);
+/* A copy of a column of numbers on memory of its own, 64-byte aligned; *out_column: the column there. NULL: no memory. */
+stkpy_hold *stkpy_hold_copy(const stk_column *source, const stk_column **out_column);
 /* Gives the batch back and frees the hold, which nobody has any more. */
 void stkpy_hold_end(stkpy_hold *hold);
 
@@ -72,6 +74,7 @@ struct stkpy_run {
     long pid;
     pthread_t opener;
     char *strings[4];
+    char **fields; /* names that batches are limited to, then NULL; or NULL */
     stkpy_cuda cuda;
 
     atomic_int refs;
@@ -153,8 +156,9 @@ void stkpy_park_forget(stkpy_run *run);
 
 /* ---- errors.c ---- */
 
-/* stkpy_raise, with the exception of `kept` that the message is about as the cause. */
-PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept);
+/* stkpy_raise, with the exception of `kept` that the message is about as the cause; `running`: the function that raised it did so
+   in the middle of its work, so that the error is its own. */
+PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept, bool running);
 PyObject *stkpy_raise_fork(long pid);
 
 /* ---- column.c and dlpack.c ---- */
@@ -185,5 +189,6 @@ PyObject *stkpy_column_tolist(PyObject *self, PyObject *none);
 
 PyObject *stkpy_ops_json(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *stkpy_text_ops(PyObject *module, PyObject *text);
+PyObject *stkpy_text_fields(PyObject *module, PyObject *args);
 
 #endif

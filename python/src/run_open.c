@@ -6,10 +6,10 @@
 
 /* What the arguments say. Objects are borrowed from them. */
 typedef struct open_arguments {
-    PyObject *text, *seed, *cache_dir, *quarantine, *resume, *recorder, *functions, *progress;
-    const char *on_error;
+    PyObject *text, *seed, *cache_dir, *quarantine, *resume, *recorder, *functions, *progress, *fields;
+    const char *on_error, *shard;
     int threads, exact, pinned, on_demand;
-    long long memory, rank, world, max_errors, first_epoch, stall_ns;
+    long long memory, rank, world, local_world, max_errors, first_epoch, stall_ns;
 } open_arguments;
 
 static bool parse(PyObject *args, PyObject *kwargs, open_arguments *a)
@@ -18,12 +18,14 @@ static bool parse(PyObject *args, PyObject *kwargs, open_arguments *a)
                             (char *)"rank",       (char *)"world",      (char *)"cache_dir", (char *)"on_error",
                             (char *)"max_errors", (char *)"quarantine", (char *)"resume",    (char *)"first_epoch",
                             (char *)"exact",      (char *)"recorder",   (char *)"functions", (char *)"pinned",
-                            (char *)"on_demand",  (char *)"progress",   (char *)"stall_ns",  NULL};
-    *a = (open_arguments){.on_error = "stop"};
+                            (char *)"on_demand",  (char *)"progress",   (char *)"stall_ns",  (char *)"shard",
+                            (char *)"local_world", (char *)"fields",    NULL};
+    *a = (open_arguments){.on_error = "stop", .shard = "written"};
     return PyArg_ParseTupleAndKeywords(
-        args, kwargs, "U|$iLOLLOsLOOLpOOppOL:Run", names, &a->text, &a->threads, &a->memory, &a->seed, &a->rank,
+        args, kwargs, "U|$iLOLLOsLOOLpOOppOLsLO:Run", names, &a->text, &a->threads, &a->memory, &a->seed, &a->rank,
         &a->world, &a->cache_dir, &a->on_error, &a->max_errors, &a->quarantine, &a->resume, &a->first_epoch, &a->exact,
-        &a->recorder, &a->functions, &a->pinned, &a->on_demand, &a->progress, &a->stall_ns);
+        &a->recorder, &a->functions, &a->pinned, &a->on_demand, &a->progress, &a->stall_ns, &a->shard, &a->local_world,
+        &a->fields);
 }
 
 /* A copy of a str for the engine; None is NULL. Names of files that are not UTF-8 come through as they were. */
@@ -51,18 +53,32 @@ static bool copy_text(PyObject *object, const char *name, char **out)
     return *out != NULL;
 }
 
-static bool read_on_error(const char *text, stk_on_error *out)
+/* The number of a word among three. */
+static bool read_word(const char *text, const char *name, const char *const words[3], int *out)
 {
-    static const char *const names[] = {
-        [STK_ON_ERROR_STOP] = "stop", [STK_ON_ERROR_SKIP] = "skip", [STK_ON_ERROR_QUARANTINE] = "quarantine"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], text) == 0) {
-            *out = (stk_on_error)i;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(words[i], text) == 0) {
+            *out = i;
             return true;
         }
     }
-    PyErr_Format(PyExc_ValueError, "on_error must be 'stop', 'skip' or 'quarantine', not '%.50s'", text);
+    PyErr_Format(PyExc_ValueError, "%s must be '%s', '%s' or '%s', not '%.50s'", name, words[0], words[1], words[2],
+                 text);
     return false;
+}
+
+static bool read_words(const open_arguments *a, stk_config *config)
+{
+    static const char *const policies[] = {
+        [STK_ON_ERROR_STOP] = "stop", [STK_ON_ERROR_SKIP] = "skip", [STK_ON_ERROR_QUARANTINE] = "quarantine"};
+    static const char *const shards[] = {
+        [STK_SHARD_WRITTEN] = "written", [STK_SHARD_AUTO] = "auto", [STK_SHARD_KEEP] = "keep"};
+    int policy, shard;
+    if (!read_word(a->on_error, "on_error", policies, &policy) || !read_word(a->shard, "shard", shards, &shard))
+        return false;
+    config->on_error = (stk_on_error)policy;
+    config->auto_shard = (stk_auto_shard)shard;
+    return true;
 }
 
 static bool not_negative(long long value, const char *name)
@@ -75,7 +91,8 @@ static bool not_negative(long long value, const char *name)
 static bool read_numbers(const open_arguments *a, stk_config *config)
 {
     if (!not_negative(a->memory, "memory") || !not_negative(a->threads, "threads") ||
-        !not_negative(a->max_errors, "max_errors") || !not_negative(a->first_epoch, "first_epoch"))
+        !not_negative(a->max_errors, "max_errors") || !not_negative(a->first_epoch, "first_epoch") ||
+        !not_negative(a->local_world, "local_world"))
         return false;
     if (a->seed) {
         config->seed = PyLong_AsUnsignedLongLong(a->seed);
@@ -86,12 +103,13 @@ static bool read_numbers(const open_arguments *a, stk_config *config)
     config->memory_bytes = (uint64_t)a->memory;
     config->rank = a->rank;
     config->world = a->world;
+    config->local_world = a->local_world;
     config->max_errors = a->max_errors;
     config->first_epoch = a->first_epoch;
     config->no_approximate = a->exact;
     config->on_demand = a->on_demand;
     config->stall_ns = a->stall_ns;
-    return read_on_error(a->on_error, &config->on_error);
+    return read_words(a, config);
 }
 
 /* ---- progress ---- */
@@ -137,16 +155,36 @@ static bool on_progress(void *arg, const char *what, int64_t done, int64_t total
 
 /* ---- open ---- */
 
+static bool read_fields(stkpy_run *run, PyObject *fields, stk_config *config)
+{
+    if (!fields || fields == Py_None)
+        return true;
+    PyObject *items = PySequence_Tuple(fields);
+    const Py_ssize_t count = items ? PyTuple_Size(items) : 0;
+    run->fields = items ? calloc((size_t)count + 1, sizeof *run->fields) : NULL;
+    bool ok = run->fields != NULL;
+    for (Py_ssize_t i = 0; ok && i < count; i++)
+        ok = copy_text(PyTuple_GetItem(items, i), "fields", &run->fields[i]) && run->fields[i];
+    Py_XDECREF(items);
+    if (!ok && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "fields must be names");
+    config->fields = (const char *const *)run->fields;
+    config->field_count = (size_t)count;
+    return ok;
+}
+
 static bool fill_config(stkpy_run *run, const open_arguments *a, stk_config *config, char **out_text)
 {
     if (!copy_text(a->text, "text", out_text) || !copy_text(a->cache_dir, "cache_dir", &run->strings[0]) ||
         !copy_text(a->quarantine, "quarantine", &run->strings[1]) ||
-        !copy_text(a->resume, "resume", &run->strings[2]) || !read_numbers(a, config))
+        !copy_text(a->resume, "resume", &run->strings[2]) || !read_numbers(a, config) ||
+        !read_fields(run, a->fields, config))
         return false;
     config->registry = stkpy_registry();
     config->cache_dir = run->strings[0];
     config->quarantine_path = run->strings[1];
     config->resume_state = run->strings[2];
+    config->memory_name = "memory=";
     config->log = stkpy_log_add;
     config->log_arg = &run->log;
     if (a->recorder && a->recorder != Py_None) {
@@ -191,7 +229,7 @@ static bool open_pipeline(stkpy_run *run, const char *text, stk_config *config, 
     if (watch.type)
         PyErr_Restore(watch.type, watch.value, watch.traceback);
     else
-        stkpy_raise_kept(&err, &run->kept);
+        stkpy_raise_kept(&err, &run->kept, false);
     return false;
 }
 

@@ -176,7 +176,7 @@ static PyObject *run_next(PyObject *self, PyObject *none)
         return NULL;
     if (status == STK_END)
         Py_RETURN_NONE;
-    return stkpy_raise_kept(&err, &run->kept);
+    return stkpy_raise_kept(&err, &run->kept, true);
 }
 
 /* ---- calls that take their turn ---- */
@@ -240,7 +240,7 @@ static PyObject *run_consume(PyObject *self, PyObject *object)
     stkpy_run_turn_end(run);
     Py_END_ALLOW_THREADS;
     if (status != STK_OK)
-        return stkpy_raise_kept(&err, &run->kept);
+        return stkpy_raise_kept(&err, &run->kept, true);
     Py_RETURN_NONE;
 }
 
@@ -257,7 +257,7 @@ static PyObject *run_finish(PyObject *self, PyObject *none)
     stkpy_run_turn_end(run);
     Py_END_ALLOW_THREADS;
     if (status != STK_OK)
-        return stkpy_raise_kept(&err, &run->kept);
+        return stkpy_raise_kept(&err, &run->kept, true);
     Py_RETURN_NONE;
 }
 
@@ -282,7 +282,7 @@ static PyObject *run_stats(PyObject *self, PyObject *none)
     X(peak_buffer_bytes)                                                                                         \
     X(budget_bytes)                                                                                              \
     X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) X(total_batches) \
-        X(ready_batches) X(epoch_batches)
+        X(ready_batches) X(epoch_batches) X(held_batches)
 #define FIELD(name) {#name, (long long)s.name},
     const struct {
         const char *name;

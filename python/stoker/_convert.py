@@ -16,6 +16,9 @@ else:
         return function
 
 
+_SMALL = 65536  # bytes of a tensor in pinned memory that becomes one of its own
+
+
 class Ragged:
     """Rows of different shapes: the elements of all rows in one array, and where each row begins.
 
@@ -240,8 +243,8 @@ def _as_dict(batch: Batch, format: str) -> Callable[[Batch], Any]:
     functions = [_function(column, format) for column in batch.columns()]
     if functions and functions.count(functions[0]) == len(functions):
         only = functions[0]
-        return lambda b: dict(zip(names, map(only, b.columns())))
-    return lambda b: {name: function(column) for name, function, column in zip(names, functions, b.columns())}
+        return lambda b: dict(zip(names, map(only, b.loose_columns())))
+    return lambda b: {name: function(column) for name, function, column in zip(names, functions, b.loose_columns())}
 
 
 def no_field(name: str, names: Iterable[str]) -> str:
@@ -258,7 +261,25 @@ def _as_tuple(batch: Batch, format: str, fields: Sequence[str]) -> Callable[[Bat
         if name not in batch.names:
             raise KeyError(no_field(name, batch.names))
     places = [(batch.names.index(name), _function(batch.column(name), format)) for name in fields]
-    return lambda b: tuple([function(b.column(place)) for place, function in places])
+    return lambda b: tuple([function(b.loose_column(place)) for place, function in places])
+
+
+def _own_pinned(value: Any) -> Any:
+    """Small tensors on pinned memory of their own, so that who keeps labels does not keep the batch."""
+    torch = import_module("torch")
+    if not isinstance(value, torch.Tensor) or value.nbytes > _SMALL:
+        return value
+    return torch.empty_like(value, pin_memory=True).copy_(value)
+
+
+def _with_own_pinned(convert: Callable[[Batch], Any]) -> Callable[[Batch], Any]:
+    def call(batch: Batch) -> Any:
+        made = convert(batch)
+        if isinstance(made, tuple):
+            return tuple([_own_pinned(value) for value in made])
+        return {name: _own_pinned(value) for name, value in made.items()}
+
+    return call
 
 
 class _Converter:
@@ -276,6 +297,8 @@ class _Converter:
             self._convert = (
                 _as_tuple(batch, self._format, self._fields) if self._fields else _as_dict(batch, self._format)
             )
+            if self._pin:
+                self._convert = _with_own_pinned(self._convert)
             self._names = batch.names
         if self._pin:
             batch._fence(_cuda_fence)

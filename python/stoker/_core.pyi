@@ -21,6 +21,7 @@ class Error(Exception):
 class InvalidError(Error, ValueError): ...
 class ReadError(Error, OSError): ...  # STK_IO
 class CorruptError(Error, ValueError): ...
+class FunctionError(InvalidError): ...
 class BudgetError(Error, MemoryError): ...  # STK_BUDGET and STK_NOMEM
 class CancelledError(Error): ...
 class UnsupportedError(Error, NotImplementedError): ...
@@ -31,6 +32,8 @@ class ForkError(Error, RuntimeError): ...  # a run that was opened before a fork
 # ---- ops ----
 
 def ops_json(*, python: bool = False) -> str: ...  # as `stoker ops --json`; plug-ins included, python_map and the like if asked
+# (name, dtype, shape) of each field at the end of a text that is planned, not opened; -1: varies
+def text_fields(text: str, functions: tuple[object, ...] = ..., /) -> list[tuple[str, str, tuple[int, ...]]]: ...
 def text_ops(text: str) -> list[tuple[str, str, int, int]]: ...  # (name, role, begin, end) of each op; InvalidError
 def load_plugin(path: str) -> list[str]: ...  # names of the ops that it added
 
@@ -62,6 +65,9 @@ class Run:
         on_demand: bool = False,
         progress: Callable[[str, int, int], bool] | None = None,  # long work at open; False cancels
         stall_ns: int = 0,  # warn of a worker that is this long on one op; 0: 30 s, negative: never
+        shard: str = "written",  # "auto", "keep": ranks share samples where the text has no shard
+        local_world: int = 0,  # ranks on this host, which share its cores and memory
+        fields: Sequence[str] | None = None,  # that batches hold; None: all
     ) -> Run: ...
     def next(self) -> Batch | None: ...  # None: the end
     def state(self) -> str: ...  # the place behind the last batch that next gave
@@ -93,6 +99,8 @@ class Batch:
     def __len__(self) -> int: ...  # columns
     def column(self, which: int | str) -> Column: ...
     def columns(self) -> list[Column]: ...
+    def loose_column(self, number: int, /) -> Column: ...  # on memory of its own where it is small
+    def loose_columns(self) -> list[Column]: ...
     def _fence(self, fence: Callable[[], Any], /) -> None: ...  # as Run._fence
 
 @final

@@ -554,8 +554,43 @@ def _is_array(obj: Any) -> bool:
     return isinstance(obj, np.ndarray) or hasattr(obj, "__dlpack__")
 
 
+class _ArrowColumn:
+    """A column of Arrow whose values are no plain numbers, as Python values."""
+
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.column[index].as_py()
+
+
+def _arrow_column(name: str, column: Any) -> Any:
+    if column.null_count:
+        raise ValueError(
+            f"source: column {name!r}: found {column.null_count} nulls, wanted values; fill them first, such as "
+            "table.set_column(..., column.fill_null(0)), or leave these rows out"
+        )
+    array = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
+    return array if _name_of(array.dtype) in _NUMBERS else _ArrowColumn(column)
+
+
+def _arrow_columns(obj: Any) -> dict[str, Any] | None:
+    """Columns of a Table or RecordBatch of pyarrow: `len` counts their rows, but `[i]` is a column."""
+    if type(obj).__module__.partition(".")[0] != "pyarrow":
+        return None
+    if hasattr(obj, "column_names"):
+        return {name: _arrow_column(name, obj.column(i)) for i, name in enumerate(obj.column_names)}
+    return {"value": _arrow_column("value", obj)} if hasattr(obj, "null_count") else None
+
+
 def _columns_of(obj: Any, fields: Sequence[str] | None) -> dict[str, Any] | None:
     """Columns of a table in memory, or None when it is something else."""
+    arrow = _arrow_columns(obj)
+    if arrow is not None:
+        return arrow
     if hasattr(obj, "to_numpy") and hasattr(obj, "columns"):  # a data frame
         return {str(name): obj[name].to_numpy() for name in obj.columns}
     if hasattr(obj, "to_numpy") and hasattr(obj, "index"):  # a series
@@ -715,7 +750,7 @@ def _check_fields(fields: Iterable[str] | None) -> list[str] | None:
 def source(obj: Any, /, *, fields: Iterable[str] | None = None, name: str | None = None, **types: str) -> Pipeline:
     """A pipeline over Python data: arrays, a sequence, or an iterable.
 
-    A dict of arrays (or a data frame) gives a sample for each row, copied without the GIL; an array gives rows called
+    A dict of arrays (or a data frame, or a table of Arrow) gives a sample for each row, copied without the GIL; an array gives rows called
     `value`. A sequence with a length and `[i]` gives its items, and can be shuffled, sharded and resumed at any place.
     An iterable gives what its iterator gives, from front to back, with a new iterator for each epoch; so does a
     function that returns one. Items are dicts of fields, tuples, or single values: numbers, arrays, tensors, images,

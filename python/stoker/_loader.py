@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from . import _core
 from ._passes import ENDLESS, Passes
 from ._runs import Runs
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from ._options import Format
     from ._pipeline import Pipeline
+
+# What a loop gets: a dict of fields, or a tuple.
+Item = TypeVar("Item", covariant=True)
 
 _VERSION = 1
 _FORMATS = ("numpy", "torch", "jax", "tensorflow", "dlpack")
@@ -51,7 +57,7 @@ def _check(fields: Sequence[str], format: str, pin_memory: bool) -> None:
         raise ValueError(f'pin_memory goes with format="torch", found {format!r}')
 
 
-class Loader:
+class Loader(Generic[Item]):
     """Batches of a pipeline, to loop over again and again; each loop goes on with the epoch after.
 
     Made by `Pipeline.loader` and by the formats (`.torch()`, `.numpy()`, ...). Leaving a loop early and starting
@@ -77,7 +83,7 @@ class Loader:
         fields: Sequence[str] = (),
         *,
         epochs: int = 1,
-        format: str = "numpy",
+        format: Format = "numpy",
         persistent: bool = True,
         pin_memory: bool = False,
         options: Mapping[str, Any] | None = None,
@@ -92,9 +98,10 @@ class Loader:
         self._options = dict(options or {})
         runs = Runs(pipeline, self._options)
         runs.check_batched()
+        runs.check_fields(self._fields)
         self._passes = Passes(runs, epochs, persistent, (format, self._fields, pin_memory))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return self._passes.loop()
 
     def __len__(self) -> int:
@@ -148,7 +155,7 @@ class Loader:
         if now is None or place is None or (passes.forced is not None and not now.active):
             return {"stoker": _VERSION, "state": None, "epoch": passes.next_epoch(), "batches": 0}
         repeat = -1 if not now.tail else 0 if now.tail == ENDLESS else now.start + now.epochs
-        out = {
+        return {
             "stoker": _VERSION,
             "state": place,
             "epoch": now.start,
@@ -160,9 +167,6 @@ class Loader:
             "world": now.world,
             "epoch_batches": passes.known_length(now.world),
         }
-        if passes.runs.sharded:
-            out["sharded"] = True
-        return out
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where `state_dict` was taken; loops after it go on as usual.
@@ -187,7 +191,7 @@ class Loader:
         """Stop the run. Batches stay valid; a loop that is on ends with an error; a new one opens the run again."""
         self._passes.close()
 
-    def __enter__(self) -> Loader:
+    def __enter__(self) -> Loader[Item]:
         return self
 
     def __exit__(
@@ -210,8 +214,10 @@ class Loader:
         return _rebuild, (self.pipeline, self._fields, settings, self.state_dict())
 
 
-def _rebuild(pipeline: Pipeline, fields: Sequence[str], settings: dict[str, Any], state: dict[str, Any]) -> Loader:
-    loader = Loader(pipeline, fields, **settings)
+def _rebuild(
+    pipeline: Pipeline, fields: Sequence[str], settings: dict[str, Any], state: dict[str, Any]
+) -> Loader[Any]:
+    loader: Loader[Any] = Loader(pipeline, fields, **settings)
     loader.load_state_dict(state)
     return loader
 

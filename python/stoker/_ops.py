@@ -9,13 +9,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
-    from typing import Literal
+    from typing import Literal, NoReturn
 
     from ._pipeline import Pipeline
 
     _StrPath = str | os.PathLike[str]
     # Name, kind, value and default of an option; the default of one that must be given is `...`.
     _Option = tuple[str, str, object, object]
+
+
+def _by_name(op: str, option: str, why: str, values: tuple[object, ...]) -> TypeError:
+    return TypeError(f"{op}: write {option}={values[0]!r}: {why}")
 
 
 class PipelineOps:
@@ -859,6 +863,7 @@ class PipelineOps:
 
     def shuffle(
         self,
+        *unnamed: NoReturn,
         seed: int = 0,
         reshuffle: bool = True,
         buffer: int = 10000,
@@ -868,7 +873,8 @@ class PipelineOps:
         chunk.
 
         Args:
-            seed: seed of the permutation (at least 0; default 0).
+            seed: seed of the permutation; the seed of the run goes in too, where reshuffle is on (at least 0; default
+                0).
             reshuffle: draw a new order each epoch (default True).
             buffer: samples held back when the source cannot be indexed (gzip, pipes) (1 to 268435456; default 10000).
             window: chunks (of HDF5) whose rows are mixed at a time, chunks in random order; auto: 128 MiB of them, at
@@ -878,6 +884,13 @@ class PipelineOps:
 
             stoker.tfrecord("d/*.tfrecord").shuffle(seed=42).batch(32)
         """
+        if unnamed:
+            raise _by_name(
+                "shuffle",
+                "seed",
+                "a number alone could be meant as a size of a buffer, which a full shuffle does not need",
+                unnamed,
+            )
         return self._op("shuffle", [
             ("seed", "int", seed, 0),
             ("reshuffle", "bool", reshuffle, True),

@@ -10,9 +10,10 @@ from ._text import is_bool, nearest, parse_size, whole
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypedDict
+    from typing import Any, Literal, TypedDict
 
     Progress = Callable[[str, int, int], "bool | None"]
+    Format = Literal["numpy", "torch", "jax", "tensorflow", "dlpack"]
 
     class RunOptions(TypedDict, total=False):
         """Options of a run; Pipeline.options says what each one does."""
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         world: int | None
         shard: bool
         cache_dir: str | os.PathLike[str] | None
-        on_error: str
+        on_error: Literal["stop", "skip", "quarantine"]
         max_errors: int
         quarantine: str | os.PathLike[str] | None
         exact: bool
@@ -167,6 +168,12 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
     if world and not 0 <= rank < world:
         raise ValueError(f"{origin}: wanted a rank in 0..{world - 1}, found {rank}")
     return rank, world
+
+
+def local_world(world: int) -> int:
+    """Ranks on this host, as torchrun tells; 0: not known."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return min(int(text), world) if world > 1 and text.isascii() and text.isdigit() else 0
 
 
 def _torch_rank() -> tuple[int, int]:

@@ -7,7 +7,7 @@ import os
 from . import _core, _record
 from ._batch_maps import make_converter
 from ._runs import can_pin, is_stream, next_after_collect
-from ._watch import Watch, warn
+from ._watch import Watch, warn, warn_if_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +63,21 @@ def _ended() -> RuntimeError:
     )
 
 
+class Count:
+    """Passes over a pipeline by `.torch()` and the like, where a loop goes on with the epoch after the last one."""
+
+    __slots__ = ("next", "last", "shared")
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.last: Pass | None = None  # that began
+        self.shared: Any = None  # the same of workers of a DataLoader, in memory that they share
+
+    def begin(self, now: Pass) -> None:
+        self.last = now
+        self.next = max(self.next, now.start + (now.epochs or 1))
+
+
 class Passes:
     """Runs of a pipeline, one at a time, and the passes that they serve."""
 
@@ -70,6 +85,7 @@ class Passes:
         "runs",
         "epochs",
         "persistent",
+        "counted",
         "now",
         "run",
         "forced",
@@ -90,6 +106,7 @@ class Passes:
         self.runs = runs
         self.epochs = epochs
         self.persistent = persistent
+        self.counted = False  # begins with the epoch that the pipeline's count says, not with 0
         self.now: Pass | None = None  # the pass that is on, or was the last
         self.run: _core.Run | None = None
         self.forced: int | None = None  # epoch that the next pass must begin with
@@ -181,6 +198,10 @@ class Passes:
             self._watch.begin(self.run, 0)
         else:
             self._open(now, None)
+        if self.counted:
+            self.runs.pipeline._count.begin(now)
+        if last is None and now.start == 0 and self.forced is None and resume is None:
+            warn_if_again(self.runs)
         self.resume = self.forced = None
         return now
 
@@ -197,7 +218,6 @@ class Passes:
         """Opens a run where a saved one was: with its text, so that the engine knows it again."""
         now.start, now.epochs, now.given = state["epoch"], state["epochs"], state["batches"]
         now.epoch, now.in_epoch, now.place = state["last_epoch"], state["in_epoch"], state["state"]
-        self.runs.sharded = state["world"] > 1 or bool(state.get("sharded"))
         repeat = state["repeat"]
         now.tail = "" if repeat < 0 else f"repeat({repeat})" if repeat else ENDLESS
         if state["world"] == now.world and state["epoch_batches"] >= 0:
@@ -219,10 +239,7 @@ class Passes:
         except _core.MismatchError as e:
             if world == now.world:
                 raise
-            raise _core.MismatchError(
-                f"{e}; the state is of world={world}, and this run of world={now.world}: where that may change, let "
-                'the pipeline have its own .shard(uneven="keep")'
-            ) from None
+            raise _core.MismatchError(f"{e}; the state is of world={world}, and this run of world={now.world}") from None
 
     def _left(self, now: Pass, tail: str) -> int:
         """Batches of an endless run that are still of the pass; -1: something else ends it."""
@@ -276,7 +293,12 @@ class Passes:
 
     def _open_run(self, now: Pass, resume: str | None) -> _core.Run:
         return self.runs.open(
-            now.tail, recorder=self._recorder, resume=resume, first_epoch=now.start, pinned=self._output[2]
+            now.tail,
+            recorder=self._recorder,
+            resume=resume,
+            first_epoch=now.start,
+            pinned=self._output[2],
+            fields=self._output[1],
         )
 
     def _tail(self, now: Pass) -> str:
@@ -366,10 +388,11 @@ class Passes:
         """The epoch that the next pass begins with."""
         if self.forced is not None:
             return self.forced
-        last = self.now
+        last, count = self.now, self.runs.pipeline._count
         if last is None:
-            return 0
-        return last.start + last.epochs if last.over else self._epoch_after_leaving(last)
+            return count.next if self.counted else 0
+        own = last.start + last.epochs if last.over else self._epoch_after_leaving(last)
+        return max(own, count.next) if self.counted and count.last is not last else own
 
     def _epoch_after_leaving(self, last: Pass) -> int:
         if last.given == 0:

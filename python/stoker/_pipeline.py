@@ -7,23 +7,40 @@ import os
 from . import _core
 from ._ops import PipelineOps
 from ._options import check_options
+from ._passes import Count
 from ._text import call_text, nearest, options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias, overload
 
+    import jax as _jax
+    import tensorflow as _tensorflow
+    import torch as _torch
+    from numpy.typing import NDArray as _NDArray
     from typing_extensions import Unpack
 
     from ._batch_maps import BatchMap
     from ._loader import Loader
-    from ._options import RunOptions
+    from ._options import Format, RunOptions
     from ._text import Option
     from .torch import Dataset
 
+    # Fields of batches. `Any`, because those that vary in shape are Ragged, and bytes in lists.
+    NDArray: TypeAlias = "_NDArray[Any] | Any"
+    Tensor: TypeAlias = "_torch.Tensor | Any"
+    JaxArray: TypeAlias = "_jax.Array | Any"
+    TfTensor: TypeAlias = "_tensorflow.Tensor | Any"
+    Column: TypeAlias = "_core.Column | Any"
+
     # Name, role ("source", "order", "sample", "batch", "rows", "cache", "prefetch", "sink") and text of an op.
     Op = tuple[str, str, str]
+else:
+
+    def overload(function):  # typing takes a while to import
+        return function
+
 
 _TEXT_MAX = 1 << 20
 _PYTHON_OPS = ("python_map", "python_source")
@@ -54,12 +71,13 @@ class Pipeline(PipelineOps):
             ...
     """
 
-    __slots__ = ("_ops", "_functions", "_options", "_batch_maps")
+    __slots__ = ("_ops", "_functions", "_options", "_batch_maps", "_count")
 
     _ops: tuple[Op, ...]
     _functions: tuple[object, ...]  # that ops call, by number
     _options: dict[str, Any]  # of runs; those left out have their defaults
     _batch_maps: tuple[BatchMap, ...]  # functions that the loop calls on batches
+    _count: Count  # of passes
 
     def __init__(
         self,
@@ -72,6 +90,7 @@ class Pipeline(PipelineOps):
         self._functions = tuple(functions)
         self._options = dict(options or {})
         self._batch_maps = tuple(batch_maps)
+        self._count = Count()
 
     @classmethod
     def _source(cls, name: str, options: Sequence[Option], functions: Sequence[object] = ()) -> Pipeline:
@@ -133,9 +152,10 @@ class Pipeline(PipelineOps):
             memory: budget of all buffers, in bytes or as "512M"; 0: a quarter of the memory, at most 1 GiB.
             seed: of ops that draw random numbers.
             rank, world: which part of the samples this process takes; None: of RANK and WORLD_SIZE (torchrun), or of
-                torch.distributed. With a world above 1, `shard(uneven="pad")` is put behind the last shuffle, else
-                behind the source, unless the pipeline has a shard.
-            shard: False: put no shard in.
+                torch.distributed. With a world above 1 ranks share the samples behind the last shuffle, take, skip
+                or interleave, unless the pipeline has a shard: all ranks get as many where the order is another in
+                each epoch, else each sample comes exactly once.
+            shard: False: ranks share nothing.
             cache_dir: where indexes are kept; "auto": ~/.cache/stoker; None: nowhere.
             on_error: what a bad record does: "stop", "skip", or "quarantine".
             max_errors: stop after more bad records than this; 0: no limit.
@@ -147,19 +167,44 @@ class Pipeline(PipelineOps):
 
     # ---- loops ----
 
+    @overload
+    def loader(
+        self,
+        *,
+        epochs: int = 1,
+        format: Format = "numpy",
+        persistent: bool = True,
+        pin_memory: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Loader[dict[str, Any]]: ...
+    @overload
+    def loader(
+        self,
+        field: str,
+        /,
+        *fields: str,
+        epochs: int = 1,
+        format: Format = "numpy",
+        persistent: bool = True,
+        pin_memory: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Loader[tuple[Any, ...]]: ...
     def loader(
         self,
         *fields: str,
         epochs: int = 1,
-        format: str = "numpy",
+        format: Format = "numpy",
         persistent: bool = True,
         pin_memory: bool = False,
         **options: Unpack[RunOptions],
-    ) -> Loader:
+    ) -> Loader[Any]:
         """An object to loop over again and again, each time with the epoch after.
 
+        A new loader begins with epoch 0: make it once, before the loop over epochs.
+
         Args:
-            *fields: give tuples of these, in this order; without them, dicts of all fields.
+            *fields: give tuples of these, in this order; without them, dicts of all fields. What nobody asks for is
+                not decoded.
             epochs: epochs in one loop.
             format: "numpy", "torch", "jax", "tensorflow" or "dlpack".
             persistent: stay open between loops, and make the next epoch ready while this one ends.
@@ -185,33 +230,73 @@ class Pipeline(PipelineOps):
             options=check_options(options),
         )
 
-    def numpy(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
-        """Loop over batches as NumPy arrays that share the memory of the batch.
+    def _counted(
+        self, format: Format, fields: tuple[str, ...], epochs: int, options: RunOptions, pin_memory: bool = False
+    ) -> Loader[Any]:
+        """A loader for loops that are written `for x, y in pipe.torch("x", "y")`: each goes on with the next epoch."""
+        loader = self.loader(
+            *fields, epochs=epochs, format=format, persistent=False, pin_memory=pin_memory, **options
+        )
+        loader._passes.counted = True
+        return loader
 
-        It begins with epoch 0. For several epochs, each in another order, give `epochs`, or loop over a `loader` again.
+    @overload
+    def numpy(self, *, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[dict[str, NDArray]]: ...
+    @overload
+    def numpy(
+        self, field: str, /, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]
+    ) -> Loader[tuple[NDArray, ...]]: ...
+    def numpy(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[Any]:
+        """Loop over batches as NumPy arrays that share the memory of the batch, but for small ones.
+
+        Each loop is the next epoch, in another order; `epochs` of them in one loop.
         """
-        return self.loader(*fields, epochs=epochs, format="numpy", persistent=False, **options)
+        return self._counted("numpy", fields, epochs, options)
 
-    def torch(self, *fields: str, epochs: int = 1, pin_memory: bool = False, **options: Unpack[RunOptions]) -> Loader:
-        """Loop over batches as PyTorch tensors that share the memory of the batch.
+    @overload
+    def torch(self, *, epochs: int = 1, pin_memory: bool = False, **options: Unpack[RunOptions]) -> Loader[dict[str, Tensor]]: ...
+    @overload
+    def torch(
+        self, field: str, /, *fields: str, epochs: int = 1, pin_memory: bool = False, **options: Unpack[RunOptions]
+    ) -> Loader[tuple[Tensor, ...]]: ...
+    def torch(self, *fields: str, epochs: int = 1, pin_memory: bool = False, **options: Unpack[RunOptions]) -> Loader[Any]:
+        """Loop over batches as PyTorch tensors that share the memory of the batch, but for small ones.
 
-        It begins with epoch 0. For several epochs, each in another order, give `epochs`, or loop over a `loader` again.
+        Each loop is the next epoch, in another order; `epochs` of them in one loop.
         """
-        return self.loader(*fields, epochs=epochs, format="torch", persistent=False, pin_memory=pin_memory, **options)
+        return self._counted("torch", fields, epochs, options, pin_memory)
 
-    def jax(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+    @overload
+    def jax(self, *, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[dict[str, JaxArray]]: ...
+    @overload
+    def jax(
+        self, field: str, /, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]
+    ) -> Loader[tuple[JaxArray, ...]]: ...
+    def jax(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[Any]:
         """Loop over batches as JAX arrays."""
-        return self.loader(*fields, epochs=epochs, format="jax", persistent=False, **options)
+        return self._counted("jax", fields, epochs, options)
 
-    def tensorflow(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+    @overload
+    def tensorflow(self, *, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[dict[str, TfTensor]]: ...
+    @overload
+    def tensorflow(
+        self, field: str, /, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]
+    ) -> Loader[tuple[TfTensor, ...]]: ...
+    def tensorflow(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[Any]:
         """Loop over batches as TensorFlow tensors."""
-        return self.loader(*fields, epochs=epochs, format="tensorflow", persistent=False, **options)
+        return self._counted("tensorflow", fields, epochs, options)
 
-    def dlpack(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader:
+    @overload
+    def dlpack(self, *, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[dict[str, Column]]: ...
+    @overload
+    def dlpack(
+        self, field: str, /, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]
+    ) -> Loader[tuple[Column, ...]]: ...
+    def dlpack(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[Any]:
         """Loop over batches as columns with `__dlpack__` and the buffer protocol, for any other library."""
-        return self.loader(*fields, epochs=epochs, format="dlpack", persistent=False, **options)
+        return self._counted("dlpack", fields, epochs, options)
 
-    def dataset(self, *fields: str, format: str = "torch", **options: Unpack[RunOptions]) -> Dataset:
+    def dataset(self, *fields: str, format: Format = "torch", **options: Unpack[RunOptions]) -> Dataset:
         """A torch.utils.data.IterableDataset of finished batches: `DataLoader(pipe.dataset(), batch_size=None)`."""
         from .torch import Dataset
 
@@ -228,7 +313,7 @@ class Pipeline(PipelineOps):
         from ._runs import Runs
 
         runs = Runs(self, check_options(options))
-        with runs.looking(batched=True) as run:
+        with runs.looking(batched=True, fields=fields) as run:
             batch = run.next()
             if batch is None:
                 raise ValueError("the pipeline gives no batch: there is no first one")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from . import _core, _record
 from ._batch_maps import make_converter
-from ._options import DEFAULTS, ProgressLine, cache_dir, progress_call, rank_and_world
+from ._options import DEFAULTS, ProgressLine, cache_dir, local_world, progress_call, rank_and_world
 from ._watch import warn
 
 TYPE_CHECKING = False
@@ -25,18 +25,6 @@ def type_text(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{dims}]" if shape else dtype
 
 
-def with_shard(ops: Sequence[Op], uneven: str) -> tuple[Op, ...]:
-    """The ops with a shard where ranks see one order: behind the last shuffle, else behind the source."""
-    place = 0
-    for i, (name, _, _) in enumerate(ops):
-        if name == "shard":
-            return tuple(ops)
-        if name in ("shuffle", "interleave"):  # interleave wants to be next to the source
-            place = i
-    shard = ("shard", "order", f"shard(uneven={uneven})")
-    return (*ops[: place + 1], shard, *ops[place + 1 :])
-
-
 def _is_file(path: str) -> bool:
     """False for pipes and devices, and for what is not there."""
     return any(c in path for c in "*?[") or os.path.isfile(path) or os.path.isdir(path)
@@ -51,8 +39,7 @@ class Runs:
         self.functions = pipeline._functions
         self.batch_maps = tuple(m.again() for m in pipeline._batch_maps)
         self.options: dict[str, Any] = {**DEFAULTS, **pipeline._options, **options}
-        self.uneven = "pad"
-        self.sharded = False  # goes on where several ranks were: with a shard, though there is one rank now
+        self.share = "auto"  # how ranks share samples where the pipeline does not say; "keep": each sample comes once
         if (self.options["on_error"] == "quarantine") != (self.options["quarantine"] is not None):
             raise ValueError('on_error="quarantine" and quarantine=PATH go together')
 
@@ -87,14 +74,24 @@ class Runs:
         self.ops = (*self.ops[:place], *self.ops[place + 1 :])
         return int("".join(c for c in text if c.isdigit()) or "0"), text
 
-    def text(self, tail: str = "", *, shard: bool = True) -> str:
-        """What the engine reads: the ops, a shard where there are several ranks, and a tail such as `repeat()`."""
-        _, world = self.rank_and_world()
-        ops = self.ops
-        if shard and self.options["shard"] and (world > 1 or self.sharded):
-            ops = with_shard(ops, self.uneven)
-        texts = [text for _, _, text in ops]
+    def text(self, tail: str = "") -> str:
+        """What the engine reads: the ops, and a tail such as `repeat()`."""
+        texts = [text for _, _, text in self.ops]
         return "\n| ".join(texts + [tail] if tail else texts)
+
+    def check_fields(self, fields: Sequence[str]) -> None:
+        """KeyError when the pipeline has no such field, as far as that is known before it is opened."""
+        if not fields or self.batch_maps:  # these may add any
+            return
+        try:
+            names = [name for name, _, _ in _core.text_fields(self.text(), self.functions)]
+        except (_core.Error, OSError):
+            return  # opening tells it, with all that is known then
+        from ._convert import no_field
+
+        for field in fields:
+            if field not in names:
+                raise KeyError(no_field(field, names))
 
     def open(
         self,
@@ -106,13 +103,14 @@ class Runs:
         first_epoch: int = 0,
         pinned: bool = False,
         on_demand: bool = False,
+        fields: Sequence[str] = (),
     ) -> _core.Run:
         options = self.options
         rank, world = self.rank_and_world()
         progress = progress_call(options["progress"])
         try:
             return _core.Run(
-                self.text(tail, shard=shard),
+                self.text(tail),
                 threads=options["threads"],
                 memory=options["memory"],
                 seed=options["seed"],
@@ -130,20 +128,24 @@ class Runs:
                 pinned=pinned,
                 on_demand=on_demand,
                 progress=progress,
+                shard=self.share if shard and options["shard"] else "written",
+                local_world=local_world(world),
+                # Functions on batches may look at all fields.
+                fields=fields if fields and not self.batch_maps else None,
             )
         finally:
             if isinstance(progress, ProgressLine):
                 progress.wipe()
 
     @contextmanager
-    def looking(self, tail: str = "", *, batched: bool = False) -> Iterator[_core.Run]:
+    def looking(self, tail: str = "", *, batched: bool = False, fields: Sequence[str] = ()) -> Iterator[_core.Run]:
         """A short run that makes no more than what is asked for; sinks publish nothing."""
         if batched:
             self.check_batched()
         from ._functions import peeking
 
         with peeking(self.pipeline):
-            run = self.open(tail, on_demand=True)
+            run = self.open(tail, on_demand=True, fields=fields)
             try:
                 yield run
             finally:
@@ -155,7 +157,27 @@ def next_after_collect(run: _core.Run) -> _core.Batch | None:
     import gc
 
     gc.collect()
-    return run.next()
+    try:
+        return run.next()
+    except _core.BudgetError as e:
+        held = run.stats()["held_batches"]
+        if not held:
+            raise
+        raise _core.BudgetError(
+            f"the loop keeps arrays of {held} batches, and the budget of {size_text(run.stats()['budget_bytes'])} has no "
+            "room for another: keep copies of them (x.clone() in PyTorch, x.copy() in NumPy), which let the batch go, "
+            'or give more: memory="4G"'
+        ) from e
+
+
+def size_text(size: int) -> str:
+    """1.5 GiB"""
+    number, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if number < 1024:
+            break
+        number, unit = number / 1024, larger
+    return f"{number:.1f} {unit}" if unit != "B" else f"{size} B"
 
 
 def can_pin() -> bool:

@@ -242,6 +242,11 @@ def _option(name: str, kind: str, value: object, default: object, first: bool) -
     """The arguments that an option becomes; none when it has its default."""
     if kind in ("args", "texts"):
         return _fields(value or {}, _type if kind == "args" else _string)
+    if value is None and name == "seed":
+        raise ValueError(
+            "wanted a number: an order that is drawn anew would be another one on each rank and after a resume; draw a "
+            "seed yourself, random.randrange(2**31), and give it to all ranks"
+        )
     if value is None or value is ...:
         if default is ...:
             raise TypeError(f"wanted a value, found {value!r}")

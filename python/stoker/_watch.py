@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from . import _core
     from ._batch_maps import BatchMap
+    from ._runs import Runs
 
 _WAIT_SHARE = 0.2  # of the loop's time, above which it is slow,
 _BUSY_SHARE = 0.5  # and of the workers' time that functions take then
@@ -32,6 +34,40 @@ def tell(messages: Sequence[tuple[str, str]]) -> None:
     for level, text in messages:
         if level == "warning":
             warn(text, stacklevel=4)
+
+
+# Loops that began with epoch 0: text, options and the line of code.
+_BEGAN: set[tuple[str, str, str, int]] = set()
+
+
+def _draws(runs: Runs) -> bool:
+    """Whether another epoch would be another: the order, or what ops draw."""
+    import json
+
+    from . import _core
+
+    random = {op["name"] for op in json.loads(_core.ops_json()) if "random" in op["flags"]}
+    return any(
+        name in random or name == "shuffle" and "reshuffle=false" not in text for name, _, text in runs.ops
+    ) or any(getattr(f, "random", False) for f in (*runs.functions, *runs.batch_maps))
+
+
+def warn_if_again(runs: Runs) -> None:
+    """Where a line of code begins the same pipeline with epoch 0 again, it is most likely a loop over epochs."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame = frame.f_back
+    options = {name: value for name, value in runs.options.items() if name != "progress"}
+    place = (runs.text(), repr(options), frame.f_code.co_filename, frame.f_lineno)
+    if place not in _BEGAN:
+        if len(_BEGAN) < _TEXTS_MOST:
+            _BEGAN.add(place)
+    elif _draws(runs):
+        warn(
+            "this loop begins with epoch 0 once more, and gives the order and the augmentation of the last time: make "
+            "the loader once, before the loop over epochs, and loop over it again; or say loader.set_epoch(epoch)",
+            stacklevel=5,
+        )
 
 
 class Watch:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._options import RunOptions
+    from ._options import Format, RunOptions
     from ._pipeline import Pipeline
 
 _WORKERS_MOST = 1024
@@ -32,17 +32,20 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
     not.
     """
 
-    def __init__(self, pipeline: Pipeline, *fields: str, format: str = "torch", **options: Unpack[RunOptions]) -> None:
+    def __init__(self, pipeline: Pipeline, *fields: str, format: Format = "torch", **options: Unpack[RunOptions]) -> None:
         super().__init__()
         self._pipeline = pipeline
         self._fields = fields
-        self._format = format
+        self._format: Format = format
         self._options = check_options(options)
         Loader(pipeline, fields, format=format, options=self._options)  # raises what is wrong with them, here
         # The next epoch of each worker. Shared, as workers live for one loop, or hold a copy of the dataset for many.
         torch = import_module("torch")  # by this way type checkers do not take this file for it
-        self._epochs = torch.zeros(_WORKERS_MOST, dtype=torch.int64).share_memory_()
-        self._loader: Loader | None = None  # each worker makes its own
+        count = pipeline._count
+        first = count.next if count.shared is None else max(count.next, int(count.shared.max()))
+        self._epochs = torch.full((_WORKERS_MOST,), first, dtype=torch.int64).share_memory_()
+        count.shared = self._epochs
+        self._loader: Loader[Any] | None = None  # each worker makes its own
         self._whose = (0, 0, 1)  # process, number of the worker, workers
         self._state: dict[str, Any] | None = None
 
@@ -64,13 +67,15 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         self._epochs[worker] = first + (loader._passes.epochs or 1)
         return batches
 
-    def _open(self, worker: int, workers: int) -> Loader:
+    def _open(self, worker: int, workers: int) -> Loader[Any]:
         options = dict(self._options)
         if workers > 1:
             options.update(self._share(worker, workers))
-        loader = Loader(self._pipeline, self._fields, format=self._format, persistent=False, options=options)
+        loader: Loader[Any] = Loader(
+            self._pipeline, self._fields, format=self._format, persistent=False, options=options
+        )
         if options.get("world") == workers:
-            loader._passes.runs.uneven = "keep"  # one rank: nobody waits for a worker that has less
+            loader._passes.runs.share = "keep"  # one rank: nobody waits for a worker that has less
         return loader
 
     def _share(self, worker: int, workers: int) -> dict[str, Any]:

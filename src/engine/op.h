@@ -65,6 +65,7 @@ typedef struct stk__order {
     stk__pass (*pass)(const void *state, int64_t seen); /* SELECT */
     int64_t (*buffer)(const void *state);               /* SHUFFLE: samples held back over a stream */
     uint64_t (*seed)(const void *state, int64_t epoch); /* SHUFFLE */
+    void (*set_run_seed)(void *state, uint64_t seed);   /* SHUFFLE: of the run; what draws anew in each epoch follows it */
     int64_t (*times)(const void *state);                /* REPEAT */
     /* INTERLEAVE: firsts[0..groups] are the numbers of the groups' first samples, then the count. Called once, before map. */
     stk_status (*prepare)(void *state, const int64_t *firsts, int64_t groups, stk_error *err);

@@ -113,6 +113,8 @@ static void put_option(stk__text *t, const stk_option *o)
     }
     stk__text_puts(t, "],\"help\":");
     stk__text_json_str(t, o->help ? o->help : "");
+    stk__text_puts(t, ",\"named\":");
+    put_str(t, o->named);
     stk__text_putc(t, '}');
 }
 

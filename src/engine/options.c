@@ -311,6 +311,8 @@ static stk_status bind_arg(stk__step *step, const stk_named_arg *arg, int positi
         return unknown_option(step->op, arg, err);
     if (!o)
         return stk_error_set(err, STK_INVALID, "too many arguments: number %d is not expected", position + 1);
+    if (o->named && !arg->name)
+        return stk_error_set(err, STK_INVALID, "write %s=...: %s", o->name, o->named);
     const size_t number = (size_t)(o - step->op->options);
     if (number < MAX_OPTIONS) {
         if (given[number] && !takes_rest(o) && o->kind != STK_OPTION_ARGS)

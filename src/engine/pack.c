@@ -52,6 +52,8 @@ stk_status stk__pack(const stk__plan *plan, const int *vars, int count, const st
     for (int i = 0; i < count; i++) {
         const stk__var *var = &plan->vars[vars[i]];
         const stk_value *value = &values[vars[i]];
+        if (!var->needed) /* nobody has made it */
+            continue;
         STK_TRY(put(out, budget, value->shape, sizeof(int64_t) * (size_t)var->ndim, err));
         if (var->dtype == STK_BYTES)
             STK_TRY(put_bytes(out, budget, value->data, value->elements, err));
@@ -132,6 +134,8 @@ stk_status stk__unpack(const stk__plan *plan, const int *vars, int count, const 
     for (int i = 0; i < count; i++) {
         const stk__var *var = &plan->vars[vars[i]];
         stk_value *value = &values[vars[i]];
+        if (!var->needed)
+            continue;
         STK_TRY(read_shape(&c, var, value, err));
         if (var->dtype == STK_BYTES) {
             STK_TRY(read_bytes(&c, value, scratch, chunks, err));

@@ -256,6 +256,51 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     return STK_OK;
 }
 
+/* In one piece with their names. */
+static stk_status copy_fields(const stk__plan *plan, stk_field **out, size_t *out_count, stk_error *err)
+{
+    const size_t count = (size_t)plan->visible_count;
+    size_t size = count * sizeof **out;
+    for (size_t i = 0; i < count; i++)
+        size += strlen(plan->vars[plan->visible[i]].name) + 1;
+    stk_field *fields = stk__calloc(1, STK_MAX(size, (size_t)1));
+    if (!fields)
+        return stk__nomem(size, err);
+    char *name = (char *)(fields + count);
+    for (size_t i = 0; i < count; i++) {
+        const stk__var *var = &plan->vars[plan->visible[i]];
+        const size_t length = strlen(var->name) + 1;
+        memcpy(name, var->name, length);
+        fields[i] = (stk_field){.name = name, .dtype = var->dtype, .ndim = var->ndim};
+        memcpy(fields[i].shape, var->shape, sizeof fields[i].shape);
+        name += length;
+    }
+    *out = fields;
+    *out_count = count;
+    return STK_OK;
+}
+
+stk_status stk_text_fields(const char *text, const stk_config *config, stk_field **out, size_t *out_count,
+                           stk_error *err)
+{
+    stk_error_clear(err);
+    stk_config given = {.struct_size = sizeof given};
+    if (config)
+        memcpy(&given, config, STK_MIN(config->struct_size, sizeof given));
+    stk_registry *own = NULL;
+    if (!given.registry)
+        STK_TRY(stk_registry_new(&own, err));
+    if (own)
+        given.registry = own;
+    stk__plan plan = {0};
+    stk_status status = stk__plan_make(&plan, text, &given, err);
+    if (status == STK_OK)
+        status = copy_fields(&plan, out, out_count, err);
+    stk__plan_clear(&plan);
+    stk_registry_free(own);
+    return status;
+}
+
 static void free_slabs(stk_pipeline *p, stk__slab **list)
 {
     while (*list) {

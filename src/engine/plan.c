@@ -56,7 +56,10 @@ static stk_status make_step(stk__plan *plan, int i, const stk__op_text *text, st
             step->draws += (plan->steps[k].op->flags & STK_OP_RANDOM) != 0;
     }
     plan->step_count = i + 1;
-    return at_step(step, stk__options_bind(step, err), err);
+    STK_TRY(at_step(step, stk__options_bind(step, err), err));
+    if (op->order && op->order->set_run_seed)
+        op->order->set_run_seed(step->state, plan->config.seed);
+    return STK_OK;
 }
 
 /* State of the walk over the text. */
@@ -192,14 +195,14 @@ static stk__order_kind kind_of(const stk__step *step)
     return step->op->order->kind;
 }
 
-/* Whether the order is another one in each epoch, as in training; all ranks are to have as many batches then. */
-static bool reshuffles(const stk__plan *plan)
+/* Whether the order is another one in each epoch, as in training: all ranks are to have as many samples then. */
+static bool pads(const stk__plan *plan)
 {
     for (int i = 1; i < (int)plan->text.op_count; i++) {
         const stk__step *step = &plan->steps[i];
         if (step->op->role == STK_ROLE_ORDER && kind_of(step) == STK__ORDER_SHUFFLE &&
             step->op->order->seed(step->state, 0) != step->op->order->seed(step->state, 1))
-            return true;
+            return plan->config.auto_shard == STK_SHARD_AUTO;
     }
     return false;
 }
@@ -211,7 +214,7 @@ static bool reshuffles(const stk__plan *plan)
  */
 static int automatic_place(const stk__plan *plan)
 {
-    const bool keeps = !reshuffles(plan);
+    const bool keeps = !pads(plan);
     bool after_batch = false;
     int place = 0;
     for (int i = 1; i < (int)plan->text.op_count; i++) {
@@ -231,14 +234,14 @@ static bool wants_automatic(const stk__plan *plan)
         if ((op->role == STK_ROLE_ORDER && op->order->get_shard) || (op->role == STK_ROLE_SINK && op->finish))
             return false;
     }
-    return plan->config.auto_shard;
+    return plan->config.auto_shard != STK_SHARD_WRITTEN;
 }
 
 static stk_status make_automatic(stk__plan *plan, stk_error *err)
 {
     if (!wants_automatic(plan) || plan->steps[0].op->role != STK_ROLE_SOURCE)
         return STK_OK;
-    const char *text = reshuffles(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)";
+    const char *text = pads(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)";
     STK_TRY(stk__pipeline_parse(text, strlen(text), &plan->automatic_text, err));
     const int last = plan->step_count;
     STK_TRY(make_step(plan, last, &plan->automatic_text.ops[0], err));
@@ -256,7 +259,7 @@ static stk_status place_automatic(stk__plan *plan, const walk *w, stk_error *err
         return STK_OK;
     if (several)
         stk__plan_note(plan, "ranks", "%s behind %s: %lld ranks share the %s",
-                       reshuffles(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)",
+                       pads(plan) ? "shard(uneven=pad)" : "shard(uneven=keep)",
                        plan->steps[automatic_place(plan)].op->name, (long long)plan->config.world,
                        w->after_batch ? "batches" : "samples");
     if (w->after_drop && !w->after_batch && (w->after_relay || plan->config.no_approximate))
@@ -269,7 +272,8 @@ static stk_status place_automatic(stk__plan *plan, const walk *w, stk_error *err
 static void choose_even_batches(stk__plan *plan)
 {
     stk__chain *chain = &plan->chain;
-    chain->even_batches = chain->shard_at >= 0 && chain->shard_at == chain->batch_at - 1 && !reshuffles(plan);
+    chain->even_batches = plan->config.auto_shard == STK_SHARD_AUTO && chain->shard_at >= 0 &&
+                          chain->shard_at == chain->batch_at - 1 && !pads(plan);
 }
 
 static stk_status place_all(stk__plan *plan, stk_error *err)
@@ -585,7 +589,7 @@ static void warn_of_ranks(const stk__plan *plan)
     bool filters = false;
     for (int i = 0; i < plan->segment_count; i++)
         filters = filters || (plan->segment[i]->op->flags & STK_OP_DROPS);
-    if (!plan->automatic || plan->config.world < 2)
+    if (!plan->automatic || plan->config.world < 2 || plan->config.auto_shard != STK_SHARD_AUTO)
         return;
     if (filters)
         warn(plan, "ranks may get different numbers of batches, since each filters its own samples: a loop that waits for "

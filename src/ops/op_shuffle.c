@@ -17,6 +17,7 @@ typedef struct {
     int64_t buffer;
     int64_t window;
     stk__block_order *blocks; /* NULL: a full shuffle */
+    uint64_t run_seed;
 } shuffle_state;
 
 static int64_t shuffle_length(const void *state, int64_t n)
@@ -27,7 +28,15 @@ static int64_t shuffle_length(const void *state, int64_t n)
 static uint64_t shuffle_seed(const void *state, int64_t epoch)
 {
     const shuffle_state *s = state;
-    return stk__mix((uint64_t)s->seed, s->reshuffle ? (uint64_t)epoch : 0);
+    if (!s->reshuffle)
+        return stk__mix((uint64_t)s->seed, 0); /* a split made of it must not hang on the run */
+    return stk__mix(s->run_seed ? stk__mix((uint64_t)s->seed, s->run_seed) : (uint64_t)s->seed, (uint64_t)epoch);
+}
+
+static void shuffle_set_run_seed(void *state, uint64_t seed)
+{
+    shuffle_state *s = state;
+    s->run_seed = seed;
 }
 
 static void shuffle_map(const void *state, int64_t n, stk__position *position)
@@ -109,6 +118,7 @@ static const stk__order shuffle_order = {
     .map = shuffle_map,
     .buffer = shuffle_buffer,
     .seed = shuffle_seed,
+    .set_run_seed = shuffle_set_run_seed,
     .wants_blocks = shuffle_wants_blocks,
     .prepare_blocks = shuffle_prepare_blocks,
 };
@@ -116,7 +126,13 @@ static const stk__order shuffle_order = {
 static const char *const window_choices[] = {"auto", NULL};
 
 static const stk_option shuffle_options[] = {
-    STK_INT(shuffle_state, seed, 0, 0, INT64_MAX, "seed of the permutation"),
+    {.name = "seed",
+     .kind = STK_OPTION_INT,
+     .offset = STK_FIELD_OFFSET(shuffle_state, seed, int64_t),
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "seed of the permutation; the seed of the run goes in too, where reshuffle is on",
+     .named = "a number alone could be meant as a size of a buffer, which a full shuffle does not need"},
     STK_BOOL_OPTION(shuffle_state, reshuffle, true, "draw a new order each epoch"),
     STK_INT(shuffle_state, buffer, 10000, 1, 1 << 28,
             "samples held back when the source cannot be indexed (gzip, pipes)"),

@@ -32,7 +32,7 @@ static stk_config rank_config(int64_t rank, int64_t world)
     stk_config config = harness_config();
     config.threads = 1;
     config.on_demand = true;
-    config.auto_shard = true;
+    config.auto_shard = STK_SHARD_AUTO;
     config.rank = rank;
     config.world = world;
     return config;
@@ -235,7 +235,7 @@ static void what_stands_in_the_text_wins(void **state)
     assert_int_equal(s.value_count, 2);
     assert_int_equal(s.values[0], 2);
     seen_clear(&s);
-    config.auto_shard = false;
+    config.auto_shard = STK_SHARD_WRITTEN;
     run_all("range(6) | batch(2)", &config, &s);
     assert_int_equal(s.value_count, 6);
     seen_clear(&s);

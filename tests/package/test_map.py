@@ -16,7 +16,7 @@ import time
 import traceback
 import warnings
 import weakref
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -30,7 +30,7 @@ DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32
 
 def together(pipe: stoker.Pipeline, **options: Any) -> dict[str, Any]:
     """All batches as one."""
-    batches = list(pipe.numpy(**options))
+    batches = list(pipe.loader(persistent=False, **options))
     return {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
 
 
@@ -284,7 +284,7 @@ def test_anything_but_a_dict_is_a_type_error(result: Any, found: str) -> None:
     ],
 )
 def test_a_value_that_does_not_fit_says_why(declared: str, value: Any, error: type, text: str) -> None:
-    with pytest.raises(stoker.CorruptError, match=text) as e:
+    with pytest.raises(stoker.FunctionError, match=text) as e:
         list(numbers(3).map(lambda s: {"x": value}, name="fit", x=declared).batch(1))
     assert isinstance(e.value.__cause__, error)
     assert e.value.field == "x" and e.value.op == "fit"
@@ -351,8 +351,8 @@ def test_a_text_with_functions_runs_only_with_them() -> None:
 # ---- exceptions ----
 
 
-class Special(Exception):
-    pass
+class Special(stoker.CorruptError):
+    """What a function raises for a record that is bad."""
 
 
 def picky(s: dict[str, Any]) -> dict[str, Any]:
@@ -407,6 +407,27 @@ def test_a_quarantine_lists_them(tmp_path: pathlib.Path) -> None:
     list(numbers(20).map(picky).batch(4).numpy(on_error="quarantine", quarantine=path))
     lines = path.read_text().splitlines()
     assert len(lines) == 5 and all("Special: not " in line and '"picky"' in line for line in lines)
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_a_mistake_in_a_function_is_neither_damage_nor_skipped(on_error: Literal["stop", "skip"]) -> None:
+    def wrong(s: dict[str, Any]) -> dict[str, Any]:
+        return {"x": s["valeu"] if s["value"] == 5 else 0}
+
+    with pytest.raises(stoker.FunctionError, match="wrong: KeyError: 'valeu'") as e:
+        list(numbers(20).map(wrong, x="int64").batch(2).numpy(on_error=on_error))
+    assert not isinstance(e.value, stoker.CorruptError) and isinstance(e.value.__cause__, KeyError)
+
+
+def test_a_file_that_cannot_be_read_is_a_bad_record() -> None:
+    def load(s: dict[str, Any]) -> dict[str, Any]:
+        if s["value"] == 5:
+            open("not/there").close()
+        return {"x": 1}
+
+    with pytest.raises(stoker.ReadError, match="FileNotFoundError"):
+        list(numbers(20).map(load, x="int64").batch(2))
+    assert len(together(numbers(20).map(load, x="int64").batch(2), on_error="skip")["x"]) == 19
 
 
 def test_exit_and_its_like_end_the_run_whatever_the_policy() -> None:
@@ -594,7 +615,7 @@ def test_exceptions_that_are_skipped_do_not_gather() -> None:
         alive.add(local)
         counts.append(len(alive))
         if s["value"]:
-            raise ValueError("no")
+            raise stoker.CorruptError("no")
         return {}
 
     list(numbers(2000).map(fail).batch(10).numpy(on_error="skip"))

@@ -61,7 +61,7 @@ def test_every_op_is_a_method_with_its_options(op: dict[str, Any]) -> None:
     assert function is not None, f"{op['name']} is not there: run scripts/gen_python.py"
     assert (inspect.getdoc(function) or "").startswith(op["summary"].split("\n")[0][:40])
     signature = inspect.signature(function)
-    names = [name.rstrip("_") for name in signature.parameters if name != "self"]
+    names = [name.rstrip("_") for name in signature.parameters if name not in ("self", "unnamed")]
     assert sorted(names) == sorted(option["name"] for option in op["options"])
     for option in op["options"]:
         parameter = signature.parameters[option["name"] + ("_" if keyword.iskeyword(option["name"]) else "")]
@@ -114,3 +114,20 @@ def test_examples_of_sinks_write(op: dict[str, Any], tmp_path: pathlib.Path) -> 
     eval(example(op), {"stoker": stoker}).run()
     files = [path for path in pathlib.Path("out").rglob("*") if path.is_file()]
     assert bool(files) == op["name"].startswith("write_")
+
+
+def test_a_seed_goes_by_name() -> None:
+    pipe = stoker.range(4)
+    with pytest.raises(TypeError, match="shuffle: write seed=1000: a number alone could be meant as a size of a buffer"):
+        pipe.shuffle(1000)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seed: wanted a number: .*random.randrange"):
+        pipe.shuffle(seed=None)  # type: ignore[arg-type]
+
+
+def test_the_seed_of_the_run_changes_orders_that_are_drawn_anew() -> None:
+    def order(pipe: stoker.Pipeline, seed: int) -> list[int]:
+        return [v for b in pipe.batch(50).loader(seed=seed) for v in b["value"].tolist()]
+
+    drawn, fixed = stoker.range(50).shuffle(seed=1), stoker.range(50).shuffle(seed=1, reshuffle=False)
+    assert order(drawn, 0) != order(drawn, 5) and order(drawn, 5) == order(drawn, 5)
+    assert order(fixed, 0) == order(fixed, 5)

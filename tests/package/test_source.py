@@ -24,11 +24,25 @@ DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32
 
 def together(pipe: stoker.Pipeline, **options: Any) -> dict[str, Any]:
     """All batches as one."""
-    batches = list(pipe.numpy(**options))
+    batches = list(pipe.loader(persistent=False, **options))
     return {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
 
 
 # ---- arrays ----
+
+
+def test_a_table_of_arrow_gives_its_rows() -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": [1, 2, 3], "b": [4.0, 5.0, 6.0], "c": ["x", "yy", "z"], "d": [[1], [], [2, 3]]})
+    for rows in (table, table.to_batches()[0], pa.concat_tables([table.slice(0, 1), table.slice(1)])):
+        out = stoker.source(rows, d="int64[]").batch(3).first()
+        assert out["a"].tolist() == [1, 2, 3] and out["b"].tolist() == [4, 5, 6]
+        assert out["c"].tolist() == [b"x", b"yy", b"z"] and out["d"].to_list() == [[1], [], [2, 3]]
+    square = pa.table({str(i): [3 * i, 3 * i + 1, 3 * i + 2] for i in range(3)})  # as many rows as columns
+    assert [b["0"].tolist() + b["2"].tolist() for b in stoker.source(square).batch(1)] == [[0, 6], [1, 7], [2, 8]]
+    assert stoker.source(pa.array([1, 2])).batch(2).first()["value"].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="column 'a': found 1 nulls"):
+        stoker.source(pa.table({"a": [1, None]}))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -234,18 +248,30 @@ def test_errors_name_the_item() -> None:
 
 
 class Broken(Squares):
+    def __init__(self, n: int, error: Exception) -> None:
+        super().__init__(n)
+        self.error = error
+
     def __getitem__(self, i: int) -> dict[str, Any]:
         if i % 10 == 7:
-            raise LookupError(f"lost {i}")
+            raise self.error
         return super().__getitem__(i)
 
 
-def test_an_item_that_cannot_be_had_is_a_bad_record() -> None:
-    with pytest.raises(stoker.CorruptError, match="LookupError: lost 7") as e:
-        list(stoker.source(Broken(30)).batch(4))
-    assert isinstance(e.value.__cause__, LookupError) and e.value.record == 7
-    out = together(stoker.source(Broken(30)).batch(4), on_error="skip")
+@pytest.mark.parametrize("error", [OSError("lost"), EOFError("lost"), stoker.CorruptError("lost")])
+def test_an_item_that_cannot_be_read_is_a_bad_record(error: Exception) -> None:
+    with pytest.raises((stoker.CorruptError, stoker.ReadError), match="lost") as e:
+        list(stoker.source(Broken(30, error)).batch(4))
+    assert e.value.__cause__ is error and e.value.record == 7
+    out = together(stoker.source(Broken(30, error)).batch(4), on_error="skip")
     assert out["i"].tolist() == [i for i in range(30) if i % 10 != 7]
+
+
+def test_a_mistake_in_an_item_is_never_skipped() -> None:
+    for on_error in ("stop", "skip"):
+        with pytest.raises(stoker.FunctionError, match="LookupError: lost") as e:
+            list(stoker.source(Broken(30, LookupError("lost"))).batch(4).options(on_error=on_error))
+        assert isinstance(e.value.__cause__, LookupError) and e.value.record == 7
 
 
 def test_a_sequence_that_has_grown_is_refused() -> None:

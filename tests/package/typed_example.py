@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 from typing_extensions import assert_type
@@ -26,8 +27,14 @@ assert_type(stoker.hdf5("a.h5", x="/features").cache(memory="256M"), stoker.Pipe
 assert_type(pipe.fields(), dict[str, str])
 
 loader = pipe.loader("image", "label", epochs=3, format="torch", threads=2, memory="1G")
-assert_type(loader, stoker.Loader)
 assert_type(len(loader), int)
+assert_type(loader.state_dict(), dict[str, Any])
+for pair in loader:
+    assert_type(pair, tuple[Any, ...])
+for row in pipe.numpy():
+    print(row["image"].mean())
+for one, two in pipe.torch("image", "label"):
+    print(one.to("cuda", non_blocking=True), two.long())
 for image, label in loader:
     print(image.shape, label)
 state = loader.state_dict()

@@ -14,3 +14,7 @@ stoker.tfrecord("a").parse(image=3)  # mistake
 stoker.tfrecord("a").resize("image", 3, filter="sharp")  # mistake
 stoker.tfrecord("a").normalize("image", mean="dark")  # mistake
 stoker.range(10).batch(2).loader(treads=3)  # mistake
+stoker.range(10).batch(2).loader(format="tensor")  # mistake
+stoker.range(10).batch(2).numpy(on_error="skp")  # mistake
+stoker.range(10).shuffle(1000)  # mistake
+stoker.range(10).batch(2).loader("value").shape  # mistake

@@ -22,6 +22,7 @@ typedef struct shuffle_state {
     bool reshuffle;
     int64_t buffer, window;
     void *blocks;
+    uint64_t run_seed;
 } shuffle_state;
 
 static const stk__order *order_of(const char *name)

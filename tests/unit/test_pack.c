@@ -33,9 +33,9 @@ static void set_up(fixture *f)
     static const stk_bytes views[] = {
         {(const uint8_t *)"abc", 3}, {NULL, 0}, {(const uint8_t *)"seventeen letters", 17}};
     memset(f, 0, sizeof *f);
-    f->vars[0] = (stk__var){.dtype = STK_FLOAT32, .ndim = 2, .shape = {-1, 2}};
-    f->vars[1] = (stk__var){.dtype = STK_INT64, .fixed = true, .elements = 1};
-    f->vars[2] = f->vars[3] = (stk__var){.dtype = STK_BYTES, .ndim = 1, .shape = {-1}};
+    f->vars[0] = (stk__var){.needed = true, .dtype = STK_FLOAT32, .ndim = 2, .shape = {-1, 2}};
+    f->vars[1] = (stk__var){.needed = true, .dtype = STK_INT64, .fixed = true, .elements = 1};
+    f->vars[2] = f->vars[3] = (stk__var){.needed = true, .dtype = STK_BYTES, .ndim = 1, .shape = {-1}};
     f->values[0] = (stk_value){.data = (void *)(uintptr_t)floats, .elements = 6, .shape = {3, 2}};
     f->values[1] = (stk_value){.data = (void *)(uintptr_t)&one, .elements = 1};
     f->values[2] = (stk_value){.data = (void *)(uintptr_t)views, .elements = 3, .shape = {3}};
