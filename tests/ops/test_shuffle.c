@@ -58,19 +58,31 @@ static void shuffle_behind_repeat_mixes_epochs(void **state)
     seen_clear(&s);
 }
 
-static void shuffle_depends_on_its_seed_alone(void **state)
+static void values_of(const char *text, uint64_t seed, int64_t out[64])
 {
-    seen a, b, c;
     stk_config config = harness_config();
-    run_all("range(64) | shuffle(seed=3)", &config, &a);
-    config.seed = 99; /* is for ops that draw per sample */
-    run_all("range(64) | shuffle(seed=3) | batch(64)", &config, &b);
-    run_all("range(64) | shuffle(seed=4)", &config, &c);
-    assert_memory_equal(a.values, b.values, 64 * sizeof *a.values);
-    assert_memory_not_equal(a.values, c.values, 64 * sizeof *a.values);
-    seen_clear(&a);
-    seen_clear(&b);
-    seen_clear(&c);
+    config.seed = seed;
+    seen s;
+    run_all(text, &config, &s);
+    assert_int_equal(s.value_count, 64);
+    memcpy(out, s.values, sizeof(int64_t) * 64);
+    seen_clear(&s);
+}
+
+static void shuffle_depends_on_its_seed_and_that_of_the_run(void **state)
+{
+    int64_t a[64], b[64], c[64], d[64];
+    values_of("range(64) | shuffle(seed=3)", 0, a);
+    values_of("range(64) | shuffle(seed=3) | batch(64)", 0, b);
+    values_of("range(64) | shuffle(seed=4)", 0, c);
+    values_of("range(64) | shuffle(seed=3)", 99, d);
+    assert_memory_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, c, sizeof a);
+    assert_memory_not_equal(a, d, sizeof a);
+    /* A split is made of an order that stays: it must not hang on the run. */
+    values_of("range(64) | shuffle(seed=3, reshuffle=false)", 0, a);
+    values_of("range(64) | shuffle(seed=3, reshuffle=false)", 99, b);
+    assert_memory_equal(a, b, sizeof a);
 }
 
 static void shuffle_after_batch_shuffles_batches(void **state)
@@ -135,6 +147,7 @@ static void shuffle_over_a_stream_without_reshuffle(void **state)
 
 static void shuffle_refuses_bad_options_and_places(void **state)
 {
+    assert_refused("range(3) | shuffle(1000)", NULL, STK_INVALID, "write seed=...: a number alone", 1, 20);
     assert_refused("range(3) | shuffle(seed=-1)", NULL, STK_INVALID, "seed must be at least 0", 1, 25);
     assert_refused("range(3) | shuffle(buffer=0)", NULL, STK_INVALID, "buffer must be in 1..268435456", 1, 27);
     assert_refused("range(3) | shuffle(reshuffle=1)", NULL, STK_INVALID,
@@ -152,7 +165,7 @@ int main(void)
         OP_TEST(shuffle_permutes_each_epoch),
         OP_TEST(shuffle_without_reshuffle_repeats_its_order),
         OP_TEST(shuffle_behind_repeat_mixes_epochs),
-        OP_TEST(shuffle_depends_on_its_seed_alone),
+        OP_TEST(shuffle_depends_on_its_seed_and_that_of_the_run),
         OP_TEST(shuffle_after_batch_shuffles_batches),
         OP_TEST(shuffle_before_a_filter_is_the_same_order_without_the_rest),
         OP_TEST(shuffle_over_a_stream_permutes_through_its_buffer),

@@ -208,7 +208,7 @@ static void op_tells_itself_as_json(void **state)
                               "\"example\":\"range(10) | shuffle(seed=1) | batch(5) | repeat(3)\",\"role\":\"order\","
                               "\"flags\":[],\"options\":[{\"name\":\"count\",\"kind\":\"int\",\"required\":false,"
                               "\"default\":0,\"min\":0,\"max\":2147483648,\"choices\":[],"
-                              "\"help\":\"epochs; 0: without end\"}]}");
+                              "\"help\":\"epochs; 0: without end\",\"named\":null}]}");
     stk_free(json);
     stk_registry_free(all);
     /* A plug-in may leave most of it out. */

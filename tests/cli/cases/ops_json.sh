@@ -8,7 +8,7 @@ for op in ops:
     for key in "name group since summary role flags options".split():
         assert op[key] is not None, (op["name"], key)
     for option in op["options"]:
-        assert set(option) == {"name", "kind", "required", "default", "min", "max", "choices", "help"}, option
+        assert set(option) == {"name", "kind", "required", "default", "min", "max", "choices", "help", "named"}, option
         assert option["help"], (op["name"], option["name"])
         assert option["kind"] != "enum" or option["required"] or option["default"] in option["choices"], option
 print([op["name"] for op in ops] == sorted(op["name"] for op in ops))
