@@ -64,18 +64,24 @@ def _ended() -> RuntimeError:
 
 
 class Count:
-    """Passes over a pipeline by `.torch()` and the like, where a loop goes on with the epoch after the last one."""
+    """Passes over a pipeline by `.torch()` and the like, where a loop goes on with the epoch after the last one.
 
-    __slots__ = ("next", "last", "shared")
+    Each part (rank, world) has its own: one process may go over the parts of several ranks, one after the other.
+    """
+
+    __slots__ = ("_next", "last", "shared")
 
     def __init__(self) -> None:
-        self.next = 0
+        self._next: dict[tuple[int, int], int] = {}
         self.last: Pass | None = None  # that began
         self.shared: Any = None  # the same of workers of a DataLoader, in memory that they share
 
-    def begin(self, now: Pass) -> None:
+    def next(self, part: tuple[int, int]) -> int:
+        return self._next.get(part, 0)
+
+    def begin(self, part: tuple[int, int], now: Pass) -> None:
         self.last = now
-        self.next = max(self.next, now.start + (now.epochs or 1))
+        self._next[part] = max(self.next(part), now.start + (now.epochs or 1))
 
 
 class Passes:
@@ -199,7 +205,7 @@ class Passes:
         else:
             self._open(now, None)
         if self.counted:
-            self.runs.pipeline._count.begin(now)
+            self.runs.pipeline._count.begin(self.runs.rank_and_world(), now)
         if last is None and now.start == 0 and self.forced is None and resume is None:
             warn_if_again(self.runs)
         self.resume = self.forced = None
@@ -390,9 +396,10 @@ class Passes:
             return self.forced
         last, count = self.now, self.runs.pipeline._count
         if last is None:
-            return count.next if self.counted else 0
+            return count.next(self.runs.rank_and_world()) if self.counted else 0
         own = last.start + last.epochs if last.over else self._epoch_after_leaving(last)
-        return max(own, count.next) if self.counted and count.last is not last else own
+        others = self.counted and count.last is not last
+        return max(own, count.next(self.runs.rank_and_world())) if others else own
 
     def _epoch_after_leaving(self, last: Pass) -> int:
         if last.given == 0:

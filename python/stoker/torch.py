@@ -42,7 +42,7 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         # The next epoch of each worker. Shared, as workers live for one loop, or hold a copy of the dataset for many.
         torch = import_module("torch")  # by this way type checkers do not take this file for it
         count = pipeline._count
-        first = count.next if count.shared is None else max(count.next, int(count.shared.max()))
+        first = 0 if count.shared is None else int(count.shared.max())
         self._epochs = torch.full((_WORKERS_MOST,), first, dtype=torch.int64).share_memory_()
         count.shared = self._epochs
         self._loader: Loader[Any] | None = None  # each worker makes its own

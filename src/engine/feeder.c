@@ -9,10 +9,11 @@
 typedef struct node_state {
     int64_t seen;         /* SELECT */
     int64_t round;        /* REPEAT */
-    stk__item **held;     /* SHUFFLE: samples held back */
+    stk__item **held;     /* SHUFFLE and SELECT by blocks: samples held back */
     size_t held_capacity;
     int64_t held_count, held_max, given;
     bool drained;         /* what comes before has ended */
+    int64_t dealt;        /* SELECT by blocks: of the held ones, those that were handed on */
 } node_state;
 
 typedef struct stk__feeder {
@@ -171,8 +172,9 @@ static void rewind_before(stk__feeder *f, int at)
         node_state *n = &f->nodes[i];
         n->seen = n->round = n->given = 0;
         n->drained = false;
-        while (n->held_count > 0)
-            item_give(f, n->held[--n->held_count]);
+        for (; n->held_count > n->dealt; n->held_count--)
+            item_give(f, n->held[n->held_count - 1]);
+        n->held_count = n->dealt = 0;
     }
     f->next_index = 0;
     f->rewound = f->source_ended = false;
@@ -200,6 +202,89 @@ static stk_status next_selected(stk_pipeline *p, stk__feeder *f, int at, stk__it
     }
 }
 
+/* Grows with what arrives, whatever size was asked for. */
+static stk_status hold_item(stk__feeder *f, node_state *n, stk__item *item, stk_error *err)
+{
+    if (!stk__grow((void **)&n->held, &n->held_capacity, (size_t)n->held_count + 1, sizeof *n->held)) {
+        item_give(f, item);
+        return stk__nomem((size_t)n->held_count * sizeof *n->held, err);
+    }
+    n->held[n->held_count++] = item;
+    return STK_OK;
+}
+
+/*
+ * A round is a block for each rank. One that the stream's end cuts off is dealt out sample by sample, so that all ranks make as
+ * many batches of it: what may become ours in either way is held until the round is known to be whole.
+ */
+static stk_status fill_round(stk_pipeline *p, stk__feeder *f, int at, int64_t *out_size, stk_error *err)
+{
+    node_state *n = &f->nodes[at];
+    const stk__chain_node *node = &p->plan.chain.nodes[at];
+    int64_t count, index, size = 0;
+    node->order->get_shard(node->state, &count, &index);
+    const int64_t block = node->order->get_block(node->state);
+    n->held_count = n->dealt = 0;
+    for (; size < count * block && !n->drained; size++) {
+        stk__item *item;
+        const stk_status status = next_of_node(p, f, at - 1, &item, err);
+        if (status == STK_END) {
+            n->drained = true;
+            break;
+        }
+        STK_TRY(status);
+        item->place = size;
+        if (size / block == index || size % count == index || size == 0)
+            STK_TRY(hold_item(f, n, item, err));
+        else
+            item_give(f, item);
+        if (atomic_load(&p->cancelled))
+            return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
+    }
+    *out_size = size;
+    return STK_OK;
+}
+
+/* Leaves those of the held ones that are this rank's, in order. */
+static void keep_own(const stk__chain_node *node, stk__feeder *f, node_state *n, int64_t size)
+{
+    int64_t count, index, kept = 0;
+    node->order->get_shard(node->state, &count, &index);
+    const int64_t block = node->order->get_block(node->state);
+    const bool whole = size == count * block;
+    /* Where it pads, the first sample once more makes up for the one that other ranks have. Of a single sample, a rank that is not
+       the first gets something only if it pads. */
+    const bool short_of_one = !whole && size % count != 0 && index >= size % count;
+    const bool pads = short_of_one && node->order->length(node->state, 1) > 0;
+    stk__item *first = NULL;
+    for (int64_t i = 0; i < n->held_count; i++) {
+        stk__item *item = n->held[i];
+        if ((whole ? item->place / block : item->place % count) == index)
+            n->held[kept++] = item;
+        else if (pads && item->place == 0)
+            first = item;
+        else
+            item_give(f, item);
+    }
+    if (first)
+        n->held[kept++] = first; /* it was one of them: there is room */
+    n->held_count = kept;
+}
+
+static stk_status next_dealt(stk_pipeline *p, stk__feeder *f, int at, stk__item **out, stk_error *err)
+{
+    node_state *n = &f->nodes[at];
+    while (n->dealt == n->held_count) {
+        int64_t size = 0;
+        if (n->drained)
+            return STK_END;
+        STK_TRY(fill_round(p, f, at, &size, err));
+        keep_own(&p->plan.chain.nodes[at], f, n, size);
+    }
+    *out = n->held[n->dealt++];
+    return STK_OK;
+}
+
 static stk_status fill_shuffle(stk_pipeline *p, stk__feeder *f, int at, stk_error *err)
 {
     node_state *n = &f->nodes[at];
@@ -211,12 +296,7 @@ static stk_status fill_shuffle(stk_pipeline *p, stk__feeder *f, int at, stk_erro
             break;
         }
         STK_TRY(status);
-        /* Grows with what arrives, whatever size was asked for. */
-        if (!stk__grow((void **)&n->held, &n->held_capacity, (size_t)n->held_count + 1, sizeof *n->held)) {
-            item_give(f, item);
-            return stk__nomem((size_t)n->held_count * sizeof *n->held, err);
-        }
-        n->held[n->held_count++] = item;
+        STK_TRY(hold_item(f, n, item, err));
     }
     return STK_OK;
 }
@@ -253,13 +333,19 @@ static stk_status next_repeated(stk_pipeline *p, stk__feeder *f, int at, stk__it
     return STK_END; /* two empty rounds: there is nothing to repeat */
 }
 
+static bool deals_blocks(const stk__chain_node *node)
+{
+    return node->order->get_block && node->order->get_block(node->state) > 1;
+}
+
 static stk_status next_of_node(stk_pipeline *p, stk__feeder *f, int at, stk__item **out, stk_error *err)
 {
     if (at < 0)
         return next_of_source(p, f, out, err);
     switch (p->plan.chain.nodes[at].order->kind) {
     case STK__ORDER_SELECT:
-        return next_selected(p, f, at, out, err);
+        return deals_blocks(&p->plan.chain.nodes[at]) ? next_dealt(p, f, at, out, err)
+                                                       : next_selected(p, f, at, out, err);
     case STK__ORDER_SHUFFLE:
         return next_shuffled(p, f, at, out, err);
     case STK__ORDER_REPEAT:

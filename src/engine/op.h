@@ -80,6 +80,7 @@ typedef struct stk__order {
     void (*set_shard)(void *state, int64_t count, int64_t index);
     void (*get_shard)(const void *state, int64_t *out_count, int64_t *out_index);
     void (*set_block)(void *state, int64_t block);       /* goes with set_shard: how many neighbours stay together */
+    int64_t (*get_block)(const void *state);
     const char *(*inelastic)(const void *state);         /* goes with set_shard: why it cannot go on with another world, or NULL */
     bool (*needs_count)(const void *state); /* optional: it cannot decide by `pass` */
 } stk__order;

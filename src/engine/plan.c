@@ -579,7 +579,7 @@ static void fill_shard(stk__plan *plan, stk__step *step)
         step->op->order->set_shard(step->state, plan->config.world > 0 ? plan->config.world : 1,
                                    plan->config.world > 0 ? plan->config.rank : 0);
     /* Who makes samples one after the other may well make groups of them. */
-    if (step == plan->automatic && plan->stream && plan->chain.shard_at < plan->chain.batch_at)
+    if (step == plan->automatic && plan->config.world > 1 && plan->stream && plan->chain.shard_at < plan->chain.batch_at)
         step->op->order->set_block(step->state, plan->batching.size);
 }
 

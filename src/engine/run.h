@@ -58,6 +58,7 @@ typedef struct stk__item {
     stk__buffer packed;
     stk_origin origin;
     int64_t index, epoch, epoch_behind_batch;
+    int64_t place; /* in the round that is dealt out among ranks */
     int64_t epochs[STK__MAX_RELAYS];
     stk__bad *bad; /* the source could not read it */
 } stk__item;

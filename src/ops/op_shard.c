@@ -87,6 +87,12 @@ static void shard_set_block(void *state, int64_t block)
     s->block = block;
 }
 
+static int64_t shard_get_block(const void *state)
+{
+    const shard_state *s = state;
+    return s->block;
+}
+
 static void shard_set(void *state, int64_t count, int64_t index)
 {
     shard_state *s = state;
@@ -109,6 +115,7 @@ static const stk__order shard_order = {
     .set_shard = shard_set,
     .get_shard = shard_get,
     .set_block = shard_set_block,
+    .get_block = shard_get_block,
     .inelastic = shard_inelastic,
     .needs_count = shard_needs_count,
 };

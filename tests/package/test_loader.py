@@ -569,8 +569,8 @@ def test_groups_of_a_generator_stay_together_on_ranks():
 
     pipe = stoker.source(groups).batch(8)
     ranks = [[g.tolist() for (g,) in pipe.loader("g", rank=r, world=2)] for r in range(2)]
-    assert ranks[0] == [[0] * 4 + [1] * 4, [4] * 4 + [5] * 4, [8] * 4 + [9] * 4]
-    assert ranks[1] == [[2] * 4 + [3] * 4, [6] * 4 + [7] * 4]
+    assert ranks[0] == [[0] * 4 + [1] * 4, [4] * 4 + [5] * 4, [8] * 2 + [9] * 2]  # what is left is shared
+    assert ranks[1] == [[2] * 4 + [3] * 4, [6] * 4 + [7] * 4, [8] * 2 + [9] * 2]
 
 
 def test_ranks_of_a_host_share_its_cores(monkeypatch):
@@ -1016,6 +1016,8 @@ def test_each_loop_over_a_pipeline_is_the_next_epoch():
     for _ in pipe.numpy():
         break
     assert values(pipe) == wanted[5]
+    parts = [v for rank in range(2) for batch in values(pipe.numpy(rank=rank, world=2)) for v in batch]
+    assert sorted(parts) == list(range(20))  # both of epoch 0
     assert pipe.first()["value"].tolist() == wanted[0][0]
 
 
