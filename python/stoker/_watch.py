@@ -63,10 +63,13 @@ def warn_if_again(runs: Runs) -> None:
         if len(_BEGAN) < _TEXTS_MOST:
             _BEGAN.add(place)
     elif _draws(runs):
-        warn(
+        warnings.warn_explicit(
             "this loop begins with epoch 0 once more, and gives the order and the augmentation of the last time: make "
             "the loader once, before the loop over epochs, and loop over it again; or say loader.set_epoch(epoch)",
-            stacklevel=5,
+            StokerWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+            registry=frame.f_globals.setdefault("__warningregistry__", {}),
         )
 
 
