@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -45,6 +46,18 @@ def test_the_wheel_is_for_every_python_from_3_10_on(wheel: pathlib.Path) -> None
     assert f"\nVersion: {stoker.__version__}\n" in metadata
     assert "\nRequires-Python: >=3.10\n" in metadata
     assert "\nRequires-Dist:" not in metadata
+
+
+def test_the_wheel_installs_where_glibc_is_2_34(wheel: pathlib.Path) -> None:
+    spec = importlib.util.spec_from_file_location("wheel_check", ROOT / "scripts" / "wheel_check.py")
+    assert spec and spec.loader
+    check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check)
+    assert list(check.glibc_problems(str(wheel), 34)) == []
+    # And the check sees what there is: this symbol came with 2.34.
+    older = list(check.glibc_problems(str(wheel), 33))
+    assert any("pthread_create wants glibc 2.34, promised is 2.33" in problem for problem in older), older
+    assert any("the tag is 'manylinux_2_34_" in problem for problem in older), older
 
 
 def test_the_wheel_has_the_package_and_nothing_else(wheel: pathlib.Path) -> None:
