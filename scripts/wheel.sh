@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools=.venv-wheel/bin
-sources=(include src libexec models/g2p python pyproject.toml meson.build meson_options.txt README.md LICENSE
+sources=(include src libexec cli models/g2p python pyproject.toml meson.build meson_options.txt README.md LICENSE
          scripts/embed.py scripts/gen_op_list.py scripts/lintlib.py scripts/wheel*)
 
 stamp=$(find "${sources[@]}" -type f -not -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum |

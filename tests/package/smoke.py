@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 
 import stoker
@@ -69,8 +70,14 @@ def words() -> None:
     check(stoker.g2p("cat"), ["K", "AE1", "T"])
 
 
+def command() -> None:
+    words = [str(pathlib.Path(sys.executable).parent / "stoker"), "inspect", "numbers.h5"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    check("/value" in done.stdout, True)
+
+
 def main() -> None:
-    for part in batches_and_files, hdf5_by_the_helper_program, state_and_errors, functions, words:
+    for part in batches_and_files, hdf5_by_the_helper_program, state_and_errors, functions, words, command:
         part()
     print(
         f"stoker {stoker.__version__} works with Python {sys.version.split()[0]}"
