@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 tools=.venv-wheel/bin
 sources=(include src libexec cli models/g2p python pyproject.toml meson.build meson_options.txt README.md LICENSE
-         scripts/embed.py scripts/gen_op_list.py scripts/lintlib.py scripts/wheel*)
+         scripts/embed.py scripts/gen_op_list.py scripts/lintlib.py scripts/*libraries* scripts/wheel*)
 
 stamp=$(find "${sources[@]}" -type f -not -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum |
     sha256sum | cut -d ' ' -f 1)
