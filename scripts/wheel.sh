@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds dist/stoker-*.whl for every CPython from 3.10 on, with the distribution's libraries inside. Does nothing when
-# the sources are those of the last time. The tools are in .venv-wheel, which deps.sh makes.
+# the sources are those of the last time. The tools are in .venv-wheel, which `deps.sh wheel` makes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ if [ "$stamp" = "$(cat dist/.stamp 2>/dev/null)" ] && compgen -G 'dist/*.whl' >/
     exit 0
 fi
 if [ ! -x "$tools/auditwheel" ]; then
-    echo "wheel.sh: there is no $tools/auditwheel; run scripts/deps.sh" >&2
+    echo "wheel.sh: there is no $tools/auditwheel; run scripts/deps.sh wheel" >&2
     exit 77
 fi
 
