@@ -92,7 +92,13 @@ if [ ${#missing[@]} -gt 0 ]; then
         exit 1
     fi
     "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    wanted=()
+    for package in "${missing[@]}"; do
+        # Ubuntu 22.04 has its files in the packages of clang itself.
+        [ "$package" = libclang-rt-dev ] && ! apt-cache show "$package" >/dev/null 2>&1 && continue
+        wanted+=("$package")
+    done
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}"
 fi
 
 # ---- environments of Python packages ----

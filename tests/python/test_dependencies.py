@@ -42,6 +42,16 @@ def check(kinds, *options):
     assert set(install[1].split()) == {rows[name][0] for name in names}, told
 
 
+def check_image():
+    """What the image copies before the rest is there, and is all that deps.sh names."""
+    image = (ROOT / "docker" / "Dockerfile").read_text()
+    copied = {name for line in re.findall(r"COPY ((?:scripts|python)/.*) \S+/$", image, re.M) for name in line.split()}
+    assert all((ROOT / name).is_file() for name in copied), copied
+    script = (ROOT / "scripts" / "deps.sh").read_text()
+    wanted = {"scripts/deps.sh", "python/requirements-wheel.txt", *re.findall(r"< (scripts/\S+)", script)}
+    assert copied == wanted, (copied, wanted)
+
+
 def main():
     if not shutil.which("meson"):
         print("skipped: there is no meson")
@@ -49,7 +59,8 @@ def main():
     check({"build", "tests"})
     check({"build"}, "-Dtests=false")
     check({"build"}, "-Dpython=only")
-    print("3 passed, 0 failed")
+    check_image()
+    print("4 passed, 0 failed")
     return 0
 
 
