@@ -24,7 +24,7 @@ raw=build-wheel/raw repaired=build-wheel/repaired
 rm -rf dist/*.whl dist/.stamp "$raw" "$repaired"
 mkdir -p dist "$raw" "$repaired"
 python -m pip wheel . -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" \
-    -Cbuild-dir=build-wheel/meson
+    --config-settings=build-dir=build-wheel/meson
 # The version of the interpreter that builds stands in the name, but the limited API is that of 3.10.
 python -m wheel tags --python-tag cp310 --remove "$raw"/*.whl >/dev/null
 auditwheel repair "$raw"/*.whl --wheel-dir "$repaired" >build-wheel/auditwheel.log 2>&1 ||
