@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import struct
 import tarfile
 
 import pytest
@@ -108,6 +109,38 @@ def test_folder_of_pictures() -> None:
     assert found.python == 'stoker.image_folder("p")'
     assert [sample["label"] for sample in samples(found.python)] == [0, 1, 1]
     assert found.json[0]["classes"] == [{"name": "cat", "pictures": 1}, {"name": "dog", "pictures": 2}]
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def message(number: int, data: bytes) -> bytes:
+    """A field of a protobuf message; of up to 16383 bytes."""
+    return bytes([number << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
+
+
+def test_names_that_are_no_names_of_python() -> None:
+    names = [b"a b", b"a_b", b"9", b'q"q', b"it's", b"new\nline", b"\x1b[31m", b"\xff\xfe", "\u202e".encode()]
+    names += [b"class", b"true", b"schema", b"record", b"self", b""]
+    value = message(3, message(1, b"\x07"))
+    record = message(1, b"".join(message(1, message(1, name) + message(2, value)) for name in names))
+    size = struct.pack("<Q", len(record))
+    pathlib.Path("names.tfrecord").write_bytes(size + masked(size) + record + masked(record))
+    found = stoker.inspect("names.tfrecord")
+    (sample,) = samples(found.python)
+    assert list(sample.values()) == [7] * len(names), found.python
+    assert sample.keys() >= {"a_b", "class", "self"} and found.python.isprintable()
 
 
 # ---- several files ----
