@@ -42,7 +42,8 @@ def glibc_problems(wheel, most=GLIBC):
         yield f"{name}: {symbol} wants glibc 2.{minor}, promised is 2.{most}"
     tag = re.search(r"-manylinux_2_(\d+)_\w+\.whl$", wheel)
     if not tag or int(tag[1]) > most:
-        yield f"the tag is '{os.path.basename(wheel).rpartition('-')[2]}', wanted manylinux_2_{most} or lower"
+        found = os.path.basename(wheel).rpartition("-")[2]
+        yield f"the tag is '{found}', wanted manylinux_2_{most} or lower; Debian 12 makes that, as in docker/Dockerfile"
 
 
 def api_problems(wheel):
