@@ -8,30 +8,37 @@ all: build ## build build/stoker and libstoker.so
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-deps: ## install what is missing (apt-get)
-	@scripts/deps.sh
+deps: ## install what a build needs and is missing (apt-get)
+	@scripts/deps.sh build
 
 build: ## build only; needs what `make deps` installs
 	@scripts/configure.sh build
 	@ninja -C build
 
-test: deps ## all tests, also with sanitizers
+test: ## all tests, also with sanitizers; installs what is missing, 2.3 GB of Python packages
+	@scripts/deps.sh build test wheel package
 	@scripts/test.sh
 
 lint: ## the checks that need no build
 	@scripts/lint.sh
 
-demo: deps build ## make sample data, run the main job on it and show the result
+demo: ## install what is missing, build, make sample data, run the main job on it and show the result
+	@scripts/deps.sh build demo
+	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
-	@scripts/deps.sh fuzz
+	@scripts/deps.sh build fuzz
 	@scripts/fuzz.sh $(TARGETS)
 
-bench: deps build ## measure, and print the table of docs/performance.md
+bench: ## measure, and print the table of docs/performance.md
+	@scripts/deps.sh build bench
+	@$(MAKE) --no-print-directory build
 	@bench/run.sh
 
-numerics: deps build ## compare images with Pillow, torchvision and TensorFlow, and print what differs
+numerics: ## compare images with Pillow, torchvision and TensorFlow, and print what differs
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory build
 	@scripts/numerics.sh
 
 export-check: build ## load what `stoker export` writes into Spark and ClickHouse (chDB), and compare
@@ -44,10 +51,12 @@ format: ## clang-format over all C files
 	@scripts/deps.sh format
 	@find include src libexec cli python examples tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
 
-wheel: deps ## the Python package for every CPython from 3.10 on: dist/*.whl
+wheel: ## the Python package for every CPython from 3.10 on: dist/*.whl
+	@scripts/deps.sh wheel
 	@scripts/wheel.sh
 
-test-frameworks: deps ## the tests of the Python package with real PyTorch and TensorFlow (large downloads)
+test-frameworks: ## the tests of the Python package with real PyTorch and TensorFlow (large downloads)
+	@scripts/deps.sh wheel
 	@scripts/test_frameworks.sh
 
 install: build ## install to the prefix of the build directory

@@ -1,4 +1,4 @@
-/* stoker inspect: records, sizes, damage and contents of TFRecord, tar and HDF5 files. */
+/* stoker inspect: records, sizes, damage and contents of TFRecord, tar, text and HDF5 files, and folders of pictures. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +17,53 @@ typedef struct inspect_options {
 } inspect_options;
 
 enum { LABEL_WIDTH = 13 };
+
+static const struct {
+    const char *format;  /* in JSON */
+    const char *records; /* what there are so many of */
+    const char *good;    /* what was checked */
+} framing_names[] = {
+    [STK__FRAMING_TFRECORD] = {"tfrecord", "records", "; every CRC fits"},
+    [STK__FRAMING_TAR] = {"tar", "samples", "; every header fits"},
+    [STK__FRAMING_LINES] = {"text", "lines", "; every line could be read"},
+};
+
+/* ---- how to read it ---- */
+
+/* What lies behind the records that were looked at is not known. */
+static void say_looked_at(const inspect_file *f, int64_t looked, inspect_proposal *p)
+{
+    if (!looked || looked >= f->records || !p->count)
+        return;
+    const bool tar = f->framing == STK__FRAMING_TAR;
+    stk__text line = STK__TEXT_INIT;
+    stk__text_puts(&line, "made from the first ");
+    cli_text_count(&line, looked);
+    stk__text_puts(&line, " of ");
+    cli_text_count(&line, f->records);
+    stk__text_printf(&line, " %s: where a %s is missing or of another size further on, reading fails; "
+                            "--records 0 looks at all", framing_names[f->framing].records, tar ? "member" : "feature");
+    cli_proposal_say(p, &p->notes, &line);
+}
+
+static void propose(const inspect_file *f, inspect_proposal *p)
+{
+    switch (f->framing) {
+    case STK__FRAMING_TFRECORD:
+        cli_proposal_init(p, "parse", NULL);
+        cli_features_propose(&f->features, p);
+        say_looked_at(f, f->features.records, p);
+        break;
+    case STK__FRAMING_TAR:
+        cli_proposal_init(p, "webdataset", f->members.samples ? f->path : NULL);
+        cli_members_propose(&f->members, p);
+        say_looked_at(f, f->members.samples, p);
+        break;
+    case STK__FRAMING_LINES:
+        cli_proposal_init(p, "text", f->path);
+        break;
+    }
+}
 
 /* ---- for people ---- */
 
@@ -41,7 +88,7 @@ static void put_sizes(stk__text *t, const inspect_file *f)
         stk__text_bytes(t, (uint64_t)f->file_bytes);
         stk__text_putc(t, '\n');
     }
-    put_label(t, f->tar ? "samples" : "records");
+    put_label(t, framing_names[f->framing].records);
     cli_text_count(t, f->records);
     if (f->records) {
         stk__text_puts(t, " of ");
@@ -57,8 +104,7 @@ static void put_bad(stk__text *t, const inspect_file *f, bool verified)
     if (!f->bad_count && !verified)
         return;
     put_label(t, "bad");
-    const char *good = f->tar ? "; every header fits" : "; every CRC fits";
-    stk__text_printf(t, "%" PRId64 "%s\n", f->bad_count, f->bad_count ? "" : good);
+    stk__text_printf(t, "%" PRId64 "%s\n", f->bad_count, f->bad_count ? "" : framing_names[f->framing].good);
     for (size_t i = 0; i < f->bad_kept; i++) {
         const inspect_bad *b = &f->bad[i];
         stk__text_printf(t, "    record %" PRId64 " at offset %" PRId64, b->record, b->offset);
@@ -174,13 +220,6 @@ static void put_features(stk__text *t, const inspect_features *f, int64_t limit)
         put_feature(t, &f->items[i], name_width, kinds_width);
     if (shown < f->count)
         stk__text_printf(t, "    and %zu more; --limit 0 lists all\n", f->count - shown);
-    stk__text call = STK__TEXT_INIT;
-    cli_features_parse_call(f, &call);
-    if (call.length) {
-        put_label(t, "to read it");
-        cli_wrap(t, call.data, LABEL_WIDTH + 2, LABEL_WIDTH + 2 + strlen("parse("));
-    }
-    stk__text_clear(&call);
 }
 
 /* "    jpg  bytes      40  120..3000 bytes" */
@@ -212,12 +251,6 @@ static void put_members(stk__text *t, const inspect_file *f, int64_t limit)
     }
     if (shown < m->count)
         stk__text_printf(t, "    and %zu more; --limit 0 lists all\n", m->count - shown);
-    stk__text call = STK__TEXT_INIT;
-    cli_members_call(m, f->path, &call);
-    put_label(t, "to read it");
-    if (call.length)
-        cli_wrap(t, call.data, LABEL_WIDTH + 2, LABEL_WIDTH + 2 + strlen("webdataset("));
-    stk__text_clear(&call);
 }
 
 static void put_file(stk__text *t, const inspect_file *f, const inspect_options *o)
@@ -229,6 +262,10 @@ static void put_file(stk__text *t, const inspect_file *f, const inspect_options 
     put_content(t, &f->features);
     put_features(t, &f->features, o->limit);
     put_members(t, f, o->limit);
+    inspect_proposal p;
+    propose(f, &p);
+    cli_proposal_put(t, &p, o->limit);
+    cli_proposal_clear(&p);
 }
 
 /* ---- for programs ---- */
@@ -278,11 +315,7 @@ static void json_features(stk__text *t, const inspect_features *f)
         stk__text_puts(t, i ? "," : "");
         json_feature(t, &f->items[i]);
     }
-    stk__text_puts(t, "],\"parse\":");
-    stk__text call = STK__TEXT_INIT;
-    cli_features_parse_call(f, &call);
-    stk__text_json_str(t, call.data ? call.data : "");
-    stk__text_clear(&call);
+    stk__text_putc(t, ']');
 }
 
 static void json_members(stk__text *t, const inspect_file *f)
@@ -297,18 +330,15 @@ static void json_members(stk__text *t, const inspect_file *f)
             t, ",\"type\":\"%s\",\"present\":%" PRId64 ",\"min_bytes\":%" PRId64 ",\"max_bytes\":%" PRId64 "}",
             cli_member_type(x), x->present, x->min_bytes, x->max_bytes);
     }
-    stk__text_puts(t, "],\"webdataset\":");
-    stk__text call = STK__TEXT_INIT;
-    cli_members_call(m, f->path, &call);
-    stk__text_json_str(t, call.data ? call.data : "");
-    stk__text_clear(&call);
+    stk__text_putc(t, ']');
 }
 
-static void json_file(stk__text *t, const inspect_file *f)
+static void json_file(stk__text *t, const inspect_file *f, const inspect_options *o)
 {
     stk__text_puts(t, "{\"file\":");
     stk__text_json_str(t, f->path);
-    stk__text_printf(t, ",\"compression\":\"%s\",\"size_bytes\":", f->compression);
+    stk__text_printf(t, ",\"format\":\"%s\",\"compression\":\"%s\",\"size_bytes\":", framing_names[f->framing].format,
+                     f->compression);
     if (f->file_bytes >= 0)
         stk__text_printf(t, "%" PRId64, f->file_bytes);
     else
@@ -320,67 +350,97 @@ static void json_file(stk__text *t, const inspect_file *f)
     stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
     stk__text_putc(t, '}');
     json_bad(t, f);
-    if (f->tar)
+    if (f->framing == STK__FRAMING_TAR)
         json_members(t, f);
-    else
+    else if (f->framing == STK__FRAMING_TFRECORD)
         json_features(t, &f->features);
+    inspect_proposal p;
+    propose(f, &p);
+    cli_proposal_json(t, &p);
+    cli_proposal_clear(&p);
+    stk__text page = STK__TEXT_INIT;
+    put_file(&page, f, o);
+    cli_proposal_json_page(t, &page);
     stk__text_putc(t, '}');
 }
 
 /* ---- the command ---- */
 
 typedef struct totals {
-    int64_t files, failed, records, checked, bad;
+    int64_t files, failed, checked, bad;
 } totals;
 
-/* HDF5 files are no records: they have a page of their own. */
-static void inspect_hdf5(const char *path, const inspect_options *o, totals *sum)
+/* Ends what is told of the file before this one. */
+static void put_separator(stk__text *t, const inspect_options *o, const totals *sum)
 {
-    stk__text t = STK__TEXT_INIT;
-    hdf5_checked checked = {0};
-    stk_error err;
-    stk_error_clear(&err);
-    stk__text_puts(&t, sum->files == 0 ? "" : o->json ? ",\n " : "\n");
-    if (cli_inspect_hdf5(path, o->verify, o->json, o->limit, &t, &checked, &err) == STK_OK) {
+    if (o->json)
+        stk__text_puts(t, sum->files + sum->failed ? ",\n " : "");
+    else
+        stk__text_puts(t, sum->files ? "\n" : "");
+}
+
+/* A file that cannot be read: for people a message, for programs an object in place of what is in it. */
+static void tell_failure(const char *path, const inspect_options *o, const stk_error *err, totals *sum)
+{
+    cli_say_error(err, NULL, NULL);
+    if (o->json) {
+        stk__text t = STK__TEXT_INIT;
+        char line[2600];
+        stk_error_format(err, line, sizeof line);
+        put_separator(&t, o, sum);
+        stk__text_puts(&t, "{\"file\":");
+        stk__text_json_str(&t, path);
+        stk__text_printf(&t, ",\"error\":{\"status\":\"%s\",\"message\":", stk_status_name(err->status));
+        stk__text_json_str(&t, line);
+        stk__text_puts(&t, "}}");
         cli_out_text(&t);
-        sum->files++;
-        sum->checked += checked.rows;
-        sum->bad += checked.bad;
-        return;
     }
-    stk__text_clear(&t);
     sum->failed++;
-    cli_say_error(&err, NULL, NULL);
+}
+
+/* HDF5 files and folders are no records: they have pages of their own. */
+static stk_status put_page(const char *path, const inspect_options *o, stk__text *t, totals *found, stk_error *err)
+{
+    if (cli_is_folder(path))
+        return cli_inspect_folder(path, o->verify, o->json, o->limit, t, err);
+    hdf5_checked checked = {0};
+    const stk_status status = cli_inspect_hdf5(path, o->verify, o->json, o->limit, t, &checked, err);
+    *found = (totals){.checked = checked.rows, .bad = checked.bad};
+    return status;
+}
+
+static stk_status put_records(const char *path, const inspect_options *o, stk__text *t, totals *found, stk_error *err)
+{
+    const inspect_how how = {.verify = o->verify, .look = o->records, .bad_limit = o->limit};
+    inspect_file file;
+    const stk_status status = cli_inspect_file(path, &how, &file, err);
+    cli_live_clear();
+    if (status == STK_OK && o->json)
+        json_file(t, &file, o);
+    else if (status == STK_OK)
+        put_file(t, &file, o);
+    *found = (totals){.checked = file.checked, .bad = file.bad_count};
+    cli_inspect_clear(&file);
+    return status;
 }
 
 static void inspect_one(const char *path, const inspect_options *o, totals *sum)
 {
-    const inspect_how how = {.verify = o->verify, .look = o->records, .bad_limit = o->limit};
-    inspect_file file;
+    stk__text t = STK__TEXT_INIT;
+    totals found = {0};
     stk_error err;
     stk_error_clear(&err);
-    const stk_status status = cli_inspect_file(path, &how, &file, &err);
-    cli_live_clear();
-    if (status != STK_OK) {
-        sum->failed++;
-        cli_say_error(&err, NULL, NULL);
-    } else {
-        stk__text t = STK__TEXT_INIT;
-        const bool first = sum->files == 0;
-        if (o->json) {
-            stk__text_puts(&t, first ? "" : ",\n ");
-            json_file(&t, &file);
-        } else {
-            stk__text_puts(&t, first ? "" : "\n");
-            put_file(&t, &file, o);
-        }
-        cli_out_text(&t);
-        sum->files++;
-        sum->records += file.records;
-        sum->checked += file.checked;
-        sum->bad += file.bad_count;
+    put_separator(&t, o, sum);
+    const bool page = cli_is_folder(path) || stk__h5_is_file(path);
+    if ((page ? put_page : put_records)(path, o, &t, &found, &err) != STK_OK) {
+        stk__text_clear(&t);
+        tell_failure(path, o, &err, sum);
+        return;
     }
-    cli_inspect_clear(&file);
+    cli_out_text(&t);
+    sum->files++;
+    sum->checked += found.checked;
+    sum->bad += found.bad;
 }
 
 static void put_totals(const totals *sum)
@@ -407,23 +467,18 @@ static int inspect_run(const void *options, const cli_arguments *arguments)
         return cli_usage_error(&cli_command_inspect, "no file; give at least one FILE");
     stk__paths paths = {0};
     totals sum = {0};
+    if (o->json)
+        cli_out("[", 1);
     for (size_t i = 0; i < arguments->count; i++) {
         stk_error err;
         stk_error_clear(&err);
-        if (stk__paths_glob(&paths, arguments->items[i], &err) != STK_OK) {
-            cli_say_error(&err, NULL, NULL);
-            sum.failed++;
-        }
+        if (stk__paths_glob(&paths, arguments->items[i], &err) != STK_OK)
+            tell_failure(arguments->items[i], o, &err, &sum);
     }
-    if (o->json)
-        cli_out("[", 1);
     for (size_t i = 0; i < paths.count; i++) {
         if (paths.count > 1 && stk__schema_is_path(paths.items[i]))
             continue; /* it lies beside the records that it is about */
-        if (stk__h5_is_file(paths.items[i]))
-            inspect_hdf5(paths.items[i], o, &sum);
-        else
-            inspect_one(paths.items[i], o, &sum);
+        inspect_one(paths.items[i], o, &sum);
     }
     if (o->json)
         cli_out("]\n", 2);
@@ -440,7 +495,7 @@ static const cli_option inspect_options_table[] = {
             .fallback = 1000, .group = "What to read",
             .help = "look at the features or members of the first N records of a file (default 1000; 0: of all)"),
     CLI_ROW(inspect_options, json, bool, CLI_FLAG, .name = "json", .group = "Output",
-            .help = "a JSON array with one object for each file"),
+            .help = "a JSON array with one object for each file; one that cannot be read has an error in it"),
     CLI_ROW(inspect_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 100, .group = "Output",
             .help = "list at most N features and N bad places of a file (default 100; 0: all)"),
@@ -463,7 +518,9 @@ const cli_command cli_command_inspect = {
              "they are Examples or SequenceExamples, which features they hold, and how to parse them; and for each tar "
              "file how many samples it has, which members they have, and how to read them. For each HDF5 file it tells "
              "the datasets, their types, shapes, chunks and filters, and whether they will be read in parallel or by "
-             "libhdf5, and why. FILE may be a "
+             "libhdf5, and why; for each text file, known by its name (.txt, .csv, .jsonl, ...), its lines; and for a "
+             "directory of pictures its classes. What the proposed line leaves out, and what may go wrong with it, is told "
+             "below it. FILE may be a "
              "glob, or '-' for standard input. The exit code is 1 when anything bad was found.",
     .options = inspect_options_table,
     .examples = inspect_examples,

@@ -4,6 +4,41 @@
 
 #include "cli.h"
 #include "formats/example.h"
+#include "formats/records.h"
+
+typedef struct inspect_field {
+    char *name, *value;
+} inspect_field;
+
+/* Sentences for people. */
+typedef struct inspect_lines {
+    char **items;
+    size_t count, capacity;
+} inspect_lines;
+
+/* An op, and the fields of it that read what was found. */
+typedef struct inspect_proposal {
+    const char *op;
+    const char *path; /* first argument of a source; NULL: of no source */
+    bool strings;     /* values are strings, else types such as "int64[4]" */
+    inspect_field *items;
+    size_t count, capacity;
+    inspect_lines left_out, notes;
+    bool failed; /* memory was out: not all is there */
+} inspect_proposal;
+
+void cli_proposal_init(inspect_proposal *p, const char *op, const char *path);
+void cli_proposal_clear(inspect_proposal *p);
+bool cli_proposal_has(const inspect_proposal *p, const char *name);
+void cli_proposal_add(inspect_proposal *p, const char *name, const char *value);
+/* Adds a sentence to one of the lists of `p`, and clears it. */
+void cli_proposal_say(inspect_proposal *p, inspect_lines *lines, stk__text *line);
+/* The lines "to read it", "left out" and "note"; at most `limit` of the last two, 0: all. */
+void cli_proposal_put(stk__text *t, const inspect_proposal *p, int64_t limit);
+/* The same as members of a JSON object. */
+void cli_proposal_json(stk__text *t, const inspect_proposal *p);
+/* The member "page": all of what people are shown. Clears it. */
+void cli_proposal_json_page(stk__text *t, stk__text *page);
 
 /* One feature, over the records that were looked at. */
 typedef struct inspect_feature {
@@ -34,8 +69,8 @@ void cli_features_sort(inspect_features *f);
 void cli_features_clear(inspect_features *f);
 /* "bytes", "int64", "float32", "empty" */
 const char *cli_feature_kind_name(int kind);
-/* A call of parse that reads these features; empty when there are none. */
-void cli_features_parse_call(const inspect_features *f, stk__text *out);
+/* Fields of parse that read these features. */
+void cli_features_propose(const inspect_features *f, inspect_proposal *p);
 
 /* Members with one extension, over the tar samples that were looked at. */
 typedef struct inspect_member {
@@ -61,8 +96,8 @@ void cli_members_sort(inspect_members *m);
 void cli_members_clear(inspect_members *m);
 /* "int64", "float32" or "bytes": what it can be read as. */
 const char *cli_member_type(const inspect_member *x);
-/* A call of webdataset that reads these members; empty when there are none. */
-void cli_members_call(const inspect_members *m, const char *path, stk__text *out);
+/* Fields of webdataset that read these members. */
+void cli_members_propose(const inspect_members *m, inspect_proposal *p);
 
 /* A record that does not check out, or a stretch without a readable record. */
 typedef struct inspect_bad {
@@ -81,9 +116,9 @@ typedef struct inspect_file {
     inspect_bad *bad;
     size_t bad_kept, bad_capacity;
     int64_t bad_count;
-    bool tar; /* records are samples of an archive, and have members in place of features */
-    inspect_features features;
-    inspect_members members;
+    stk__framing framing;      /* TAR: records are samples of an archive; LINES: lines of a text */
+    inspect_features features; /* of TFRecords */
+    inspect_members members;   /* of samples */
 } inspect_file;
 
 typedef struct inspect_how {
@@ -106,5 +141,9 @@ typedef struct hdf5_checked {
 /* Appends what is in an HDF5 file, for people or as a JSON object. `checked` is zeroed; verify: reads every row. */
 stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t limit, stk__text *out, hdf5_checked *checked,
                             stk_error *err);
+
+bool cli_is_folder(const char *path);
+/* The same for a directory with a directory of pictures for each class. */
+stk_status cli_inspect_folder(const char *path, bool verify, bool json, int64_t limit, stk__text *out, stk_error *err);
 
 #endif

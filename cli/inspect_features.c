@@ -1,5 +1,6 @@
-/* Gathers the features of records and writes a call of parse that would read them. */
+/* Gathers the features of records, and proposes fields of parse that would read them. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +172,7 @@ void cli_features_clear(inspect_features *f)
     *f = (inspect_features){0};
 }
 
-/* ---- a call of parse ---- */
+/* ---- fields of parse ---- */
 
 static bool is_name_char(char c, bool first)
 {
@@ -207,17 +208,29 @@ static int only_kind(const inspect_feature *x)
     return kind;
 }
 
-/* Not: several kinds of values, steps of different sizes, a name that cannot be written. */
-static bool can_parse(const inspect_feature *x)
+/* Why parse cannot read it; NULL: it can. */
+static const char *why_not(const inspect_feature *x, char *buffer, size_t size)
 {
-    if (x->sequence && x->min_values != x->max_values)
-        return false;
-    return only_kind(x) != STK__FEATURE_NONE && !memchr(x->name, 0, x->name_size);
+    int kinds = 0;
+    for (int k = STK__FEATURE_BYTES; k <= STK__FEATURE_INT64; k++)
+        kinds += x->kinds[k] > 0;
+    if (memchr(x->name, 0, x->name_size))
+        return "its name holds a NUL byte, which a pipeline cannot write";
+    if (kinds == 0)
+        return "it has no value in any record, so its type is not known";
+    if (kinds > 1)
+        return "its type is not the same in all records";
+    if (!x->sequence || x->min_values == x->max_values)
+        return NULL;
+    snprintf(buffer, size, "its steps hold %" PRId64 " to %" PRId64 " values, and parse wants as many in every step",
+             x->min_values, x->max_values);
+    return buffer;
 }
 
-static bool always_same_count(const inspect_features *f, const inspect_feature *x)
+/* As many values in each record that has it. */
+static bool same_count(const inspect_feature *x)
 {
-    return x->present == f->records && x->min_values == x->max_values && !x->kinds[STK__FEATURE_NONE];
+    return x->min_values == x->max_values && !x->kinds[STK__FEATURE_NONE];
 }
 
 /* As a string of the pipeline's text; what could steer a terminal becomes \xNN, which reads back the same. */
@@ -232,14 +245,20 @@ static void put_quoted(stk__text *t, const char *name)
     stk__text_clear(&quoted);
 }
 
-static void put_field(stk__text *t, const inspect_features *f, const inspect_feature *x, int kind, const char *name,
-                      bool same_name)
+/* "float32", "int64[4]" */
+static void put_fixed_type(stk__text *t, const inspect_feature *x)
 {
-    stk__text_printf(t, "%s=%s", name, cli_feature_kind_name(kind));
-    if (!x->sequence && !always_same_count(f, x)) /* of a sequence, the type tells one step */
-        stk__text_puts(t, "[]");
-    else if (x->min_values != 1)
+    stk__text_puts(t, cli_feature_kind_name(only_kind(x)));
+    if (x->min_values != 1)
         stk__text_printf(t, "[%" PRId64 "]", x->min_values);
+}
+
+static void put_type(stk__text *t, const inspect_features *f, const inspect_feature *x, bool same_name)
+{
+    if (x->sequence || (x->present == f->records && same_count(x))) /* of a sequence, the type tells one step */
+        put_fixed_type(t, x);
+    else
+        stk__text_printf(t, "%s[]", cli_feature_kind_name(only_kind(x)));
     if (x->sequence || !same_name)
         stk__text_putc(t, '(');
     if (!same_name) {
@@ -252,16 +271,14 @@ static void put_field(stk__text *t, const inspect_features *f, const inspect_fea
         stk__text_putc(t, ')');
 }
 
-static bool name_taken(char *const *names, size_t count, const char *name)
+static bool name_taken(const inspect_proposal *p, const char *name)
 {
-    /* Options of parse itself; a field of such a name would be taken for one. */
-    if (strcmp(name, "record") == 0 || strcmp(name, "sequence") == 0 || strcmp(name, "fields") == 0)
-        return true;
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0)
+    /* Options of parse itself, for which a field of such a name would be taken, and words that are values. */
+    static const char *const others[] = {"record", "sequence", "schema", "fields", "true", "false"};
+    for (size_t i = 0; i < STK_COUNT(others); i++)
+        if (strcmp(name, others[i]) == 0)
             return true;
-    }
-    return false;
+    return cli_proposal_has(p, name);
 }
 
 /* Whether a feature is really called so; it has the first right to the name. */
@@ -274,41 +291,105 @@ static bool is_feature(const inspect_features *f, const char *name)
     return false;
 }
 
-/* A name that no other field of the call has; NULL when memory is out. */
-static char *field_name(const inspect_features *f, char *const *names, size_t count, const inspect_feature *x,
-                        bool *out_same)
+/* A name that no other field of the call has. */
+static void put_name(stk__text *t, const inspect_features *f, const inspect_proposal *p, const inspect_feature *x,
+                     bool *out_same)
 {
-    stk__text t = STK__TEXT_INIT;
-    *out_same = put_identifier(&t, x);
-    const size_t length = t.length;
-    for (int n = 2; t.data && (name_taken(names, count, t.data) || (!*out_same && is_feature(f, t.data))); n++) {
-        t.length = length;
-        stk__text_printf(&t, "_%d", n);
+    *out_same = put_identifier(t, x);
+    const size_t length = t->length;
+    for (int n = 2; !t->failed && (name_taken(p, t->data) || (!*out_same && is_feature(f, t->data))); n++) {
+        t->length = length;
+        stk__text_printf(t, "_%d", n);
         *out_same = false;
     }
-    if (t.failed)
-        stk__text_clear(&t);
-    return t.data;
 }
 
-void cli_features_parse_call(const inspect_features *f, stk__text *out)
+static void propose_field(const inspect_features *f, const inspect_feature *x, inspect_proposal *p)
+{
+    stk__text name = STK__TEXT_INIT, type = STK__TEXT_INIT;
+    bool same;
+    put_name(&name, f, p, x, &same);
+    put_type(&type, f, x, same);
+    if (name.failed || type.failed)
+        p->failed = true;
+    else
+        cli_proposal_add(p, name.data, type.data);
+    stk__text_clear(&name);
+    stk__text_clear(&type);
+}
+
+static const char *shown_name(const inspect_feature *x)
+{
+    return x->name_size ? x->name : "\"\"";
+}
+
+static void say_left_out(const inspect_feature *x, const char *why, inspect_proposal *p)
+{
+    stk__text line = STK__TEXT_INIT;
+    stk__text_printf(&line, "%s: %s", shown_name(x), why);
+    cli_proposal_say(p, &p->left_out, &line);
+}
+
+/* Those that some records do not have, though they would have as many values in each, are lists; they could be more. */
+static void say_missing(const inspect_features *f, inspect_proposal *p)
+{
+    enum { NAMED = 5 };
+    const inspect_feature *first = NULL;
+    char unused[160];
+    stk__text line = STK__TEXT_INIT;
+    size_t count = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const inspect_feature *x = &f->items[i];
+        if (x->sequence || x->present == f->records || !same_count(x) || why_not(x, unused, sizeof unused))
+            continue;
+        first = first ? first : x;
+        if (++count <= NAMED)
+            stk__text_printf(&line, "%s%s (in %" PRId64 " of %" PRId64 ")", count > 1 ? ", " : "", shown_name(x),
+                             x->present, f->records);
+    }
+    if (count > NAMED)
+        stk__text_printf(&line, " and %zu more", count - NAMED);
+    if (!count)
+        return;
+    stk__text_puts(&line, count > 1 ? " are missing in some records, so they are lists that are empty there"
+                                    : " is missing in some records, so it is a list that is empty there");
+    stk__text_puts(&line, "; for a value in each give a default, as in ");
+    put_fixed_type(&line, first);
+    stk__text_printf(&line, "(default=%s)", only_kind(first) == STK__FEATURE_BYTES ? "\"\"" : "0");
+    cli_proposal_say(p, &p->notes, &line);
+}
+
+static void say_others(const inspect_features *f, inspect_proposal *p)
+{
+    if (!f->others || !p->count)
+        return;
+    stk__text line = STK__TEXT_INIT;
+    stk__text_printf(&line, "%" PRId64 " of %" PRId64 " records are no Examples, and parse fails there", f->others,
+                     f->records);
+    cli_proposal_say(p, &p->notes, &line);
+}
+
+void cli_features_propose(const inspect_features *f, inspect_proposal *p)
 {
     enum { SUGGESTED_MAX = 500 }; /* nobody pastes more */
-    char **names = stk__calloc(SUGGESTED_MAX, sizeof *names);
-    size_t count = 0;
-    for (size_t i = 0; names && i < f->count && count < SUGGESTED_MAX; i++) {
+    char buffer[160];
+    size_t more = 0;
+    for (size_t i = 0; i < f->count; i++) {
         const inspect_feature *x = &f->items[i];
-        bool same;
-        char *name = can_parse(x) ? field_name(f, names, count, x, &same) : NULL;
-        if (!name)
-            continue;
-        stk__text_puts(out, count ? ", " : "parse(");
-        put_field(out, f, x, only_kind(x), name, same);
-        names[count++] = name;
+        const char *why = why_not(x, buffer, sizeof buffer);
+        if (why)
+            say_left_out(x, why, p);
+        else if (p->count < SUGGESTED_MAX)
+            propose_field(f, x, p);
+        else
+            more++;
     }
-    if (count)
-        stk__text_putc(out, ')');
-    for (size_t i = 0; i < count; i++)
-        stk__free(names[i]);
-    stk__free(names);
+    if (more || f->too_many) {
+        stk__text line = STK__TEXT_INIT;
+        stk__text_printf(&line, "%zu%s features more than the %d that are proposed", more,
+                         f->too_many ? " or more" : "", SUGGESTED_MAX);
+        cli_proposal_say(p, &p->left_out, &line);
+    }
+    say_missing(f, p);
+    say_others(f, p);
 }

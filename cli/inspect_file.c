@@ -1,4 +1,4 @@
-/* Reads a TFRecord or tar file for `stoker inspect`: by its index where that is possible, else from front to back. */
+/* Reads a TFRecord, tar or text file for `stoker inspect`: by its index where that is possible, else from front to back. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,7 +43,8 @@ static void add_record(inspect_file *file, int64_t size)
 
 static bool wants_features(const inspect_file *file, const inspect_how *how)
 {
-    return how->look == 0 || (file->tar ? file->members.samples : file->features.records) < how->look;
+    const int64_t looked = file->framing == STK__FRAMING_TAR ? file->members.samples : file->features.records;
+    return file->framing != STK__FRAMING_LINES && (how->look == 0 || looked < how->look);
 }
 
 static void show_progress(const char *path, const char *what, int64_t done, int64_t total, int64_t *last_ns)
@@ -60,16 +61,11 @@ static void show_progress(const char *path, const char *what, int64_t done, int6
     cli_live(line);
 }
 
-static stk__framing framing_of(const inspect_file *file)
-{
-    return file->tar ? STK__FRAMING_TAR : STK__FRAMING_TFRECORD;
-}
-
 /* Looks at what is in a record. What is wrong with a sample is counted. */
 static stk_status look_at(inspect_file *file, const inspect_how *how, stk_bytes record, int64_t number, int64_t offset,
                           stk_error *err)
 {
-    if (!file->tar)
+    if (file->framing == STK__FRAMING_TFRECORD)
         return cli_features_add(&file->features, record, err);
     stk_error found;
     stk_error_clear(&found);
@@ -109,8 +105,9 @@ static stk_status read_record(int fd, inspect_file *file, const inspect_how *how
 {
     stk_error found;
     stk_error_clear(&found);
-    const int64_t start = place->offset - (file->tar ? 0 : STK__TFRECORD_HEADER);
-    const size_t footer = file->tar ? 0 : STK__TFRECORD_FOOTER;
+    const bool framed = file->framing == STK__FRAMING_TFRECORD;
+    const int64_t start = place->offset - (framed ? STK__TFRECORD_HEADER : 0);
+    const size_t footer = framed ? STK__TFRECORD_FOOTER : 0;
     if (place->size_bytes > record_max) {
         stk_error_set(&found, STK_UNSUPPORTED, "record has %lld bytes; records over 2 GiB are not checked",
                       (long long)place->size_bytes);
@@ -121,7 +118,7 @@ static stk_status read_record(int fd, inspect_file *file, const inspect_how *how
     if (!stk__grow((void **)&b->data, &b->capacity, size + footer, 1))
         return stk__nomem(size, err);
     STK_TRY(stk__pread_full(fd, b->data, size + footer, place->offset, file->path, err));
-    if (!file->tar && stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
+    if (framed && stk__tfrecord_data(b->data, size, b->data + size, &found) != STK_OK) {
         add_bad_error(file, how, &found, place->record, start, place->size_bytes);
         return STK_OK;
     }
@@ -156,7 +153,7 @@ static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, st
 {
     index_progress progress = {.path = file->path, .last_ns = stk__now_ns()};
     const stk__records_config config = {
-        .framing = framing_of(file), .threads = 1, .progress = on_index_progress, .progress_arg = &progress};
+        .framing = file->framing, .threads = 1, .progress = on_index_progress, .progress_arg = &progress};
     char *paths_items[] = {(char *)file->path};
     const stk__paths paths = {.items = paths_items, .count = 1, .capacity = 1};
     stk__records *records;
@@ -177,7 +174,7 @@ static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, st
 static stk_status inspect_stream(inspect_file *file, const inspect_how *how, stk_error *err)
 {
     stk__record_stream *stream;
-    STK_TRY(stk__record_stream_open(file->path, framing_of(file), true, &stream, err));
+    STK_TRY(stk__record_stream_open(file->path, file->framing, true, &stream, err));
     stk_status status = STK_OK;
     int64_t last_ns = stk__now_ns();
     while (status == STK_OK) {
@@ -222,18 +219,32 @@ static bool is_regular(const char *path, int64_t *out_size)
     return true;
 }
 
+static bool ends_with(const char *path, const char *const *endings, size_t count)
+{
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < count; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(path + n - m, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* By the name alone: a page of HTML in place of a TFRecord file must not pass for a good text. */
+static bool is_text(const char *path)
+{
+    static const char *const endings[] = {".txt", ".text", ".txt.gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".jsonl.gz"};
+    return ends_with(path, endings, STK_COUNT(endings));
+}
+
 /* Archives are known by their first header, or by their name when they are compressed. */
 static bool is_tar(const char *path, int64_t size)
 {
     static const char *const endings[] = {".tar", ".tar.gz", ".tgz"};
     uint8_t first[STK__TAR_BLOCK];
-    const size_t n = strlen(path);
     int fd;
-    for (size_t i = 0; i < STK_COUNT(endings); i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && strcmp(path + n - m, endings[i]) == 0)
-            return true;
-    }
+    if (ends_with(path, endings, STK_COUNT(endings)))
+        return true;
     if (size < STK__TAR_BLOCK || stk__file_open(path, &fd, NULL, NULL) != STK_OK)
         return false;
     const bool found = stk__pread_full(fd, first, sizeof first, 0, path, NULL) == STK_OK && stk__tar_is_header(first);
@@ -247,8 +258,10 @@ stk_status cli_inspect_file(const char *path, const inspect_how *how, inspect_fi
     *out = (inspect_file){.path = path, .file_bytes = -1, .compression = "unknown"};
     stk__compression compression = STK__GZIP;
     if (is_regular(path, &out->file_bytes)) {
-        out->tar = is_tar(path, out->file_bytes);
-        STK_TRY(stk__compression_of(path, framing_of(out), &compression, err));
+        out->framing = is_tar(path, out->file_bytes) ? STK__FRAMING_TAR
+                       : is_text(path)               ? STK__FRAMING_LINES
+                                                     : STK__FRAMING_TFRECORD;
+        STK_TRY(stk__compression_of(path, out->framing, &compression, err));
         out->compression = names[compression];
     }
     STK_TRY(compression == STK__PLAIN ? inspect_indexed(out, how, err) : inspect_stream(out, how, err));

@@ -102,24 +102,43 @@ static const char *last_part(const char *path)
 }
 
 /* A name that pipelines take: the last part of a path, or all of it when another dataset has the same last part. */
-static void put_field(stk__text *t, const stk__h5_file *file, const char *path)
+static void put_name(stk__text *t, const stk__h5_file *file, const char *path, const inspect_proposal *p)
 {
+    static const char *const taken[] = {"paths", "cache_bytes", "fields", "true", "false"};
     const char *name = last_part(path);
     for (size_t i = 0; i < file->dataset_count; i++)
         if (strcmp(file->datasets[i].path, path) != 0 &&
             strcmp(last_part(file->datasets[i].path), last_part(path)) == 0)
             name = path + (path[0] == '/');
-    if (*name >= '0' && *name <= '9')
+    if (!*name || (*name >= '0' && *name <= '9'))
         stk__text_putc(t, '_');
     for (; *name; name++) {
         const bool word =
             (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9');
         stk__text_putc(t, word ? *name : '_');
     }
+    for (size_t i = 0; !t->failed && i < STK_COUNT(taken); i++)
+        if (strcmp(t->data, taken[i]) == 0)
+            stk__text_putc(t, '_');
+    while (!t->failed && cli_proposal_has(p, t->data))
+        stk__text_putc(t, '_');
 }
 
-/* A call of hdf5 for the datasets that have as many rows as the largest one. */
-static void put_call(stk__text *t, const stk__h5_file *file)
+static void say_left_out(const stk__h5_dataset *d, int64_t rows, inspect_proposal *p)
+{
+    stk__text line = STK__TEXT_INIT;
+    if (d->leaf_count == 0)
+        stk__text_printf(&line, "%s: nobody can read it", d->path);
+    else if (d->rank == 0)
+        stk__text_printf(&line, "%s: is a single value, without rows", d->path);
+    else
+        stk__text_printf(&line, "%s: has %" PRId64 " rows, those of one line must have as many (%" PRId64 ")", d->path,
+                         d->rows, rows);
+    cli_proposal_say(p, &p->left_out, &line);
+}
+
+/* The datasets that have as many rows as the largest one. */
+static void propose(const stk__h5_file *file, inspect_proposal *p)
 {
     const stk__h5_dataset *largest = NULL;
     for (size_t i = 0; i < file->dataset_count; i++) {
@@ -127,20 +146,27 @@ static void put_call(stk__text *t, const stk__h5_file *file)
         if (d->leaf_count > 0 && d->rank > 0 && (!largest || raw_bytes(d) > raw_bytes(largest)))
             largest = d;
     }
-    if (!largest)
-        return;
-    stk__text_puts(t, "hdf5(");
-    stk__text_quote(t, file->path);
+    cli_proposal_init(p, "hdf5", largest ? file->path : NULL);
+    p->strings = true;
     for (size_t i = 0; i < file->dataset_count; i++) {
         const stk__h5_dataset *d = &file->datasets[i];
-        if (d->leaf_count == 0 || d->rank == 0 || d->rows != largest->rows)
+        if (d->leaf_count == 0 || d->rank == 0 || d->rows != largest->rows) {
+            say_left_out(d, largest ? largest->rows : 0, p);
             continue;
-        stk__text_puts(t, ", ");
-        put_field(t, file, d->path);
-        stk__text_putc(t, '=');
-        stk__text_quote(t, d->path);
+        }
+        stk__text name = STK__TEXT_INIT;
+        put_name(&name, file, d->path, p);
+        if (name.failed)
+            p->failed = true;
+        else
+            cli_proposal_add(p, name.data, d->path);
+        stk__text_clear(&name);
     }
-    stk__text_putc(t, ')');
+    for (size_t i = 0; i < file->skipped_count; i++) {
+        stk__text line = STK__TEXT_INIT;
+        stk__text_puts(&line, file->skipped[i]);
+        cli_proposal_say(p, &p->left_out, &line);
+    }
 }
 
 static void put_file(stk__text *t, const stk__h5_file *file, const hdf5_checked *checked, int64_t limit)
@@ -158,11 +184,6 @@ static void put_file(stk__text *t, const stk__h5_file *file, const hdf5_checked 
         put_dataset(t, &file->datasets[i]);
     if (shown < file->dataset_count)
         stk__text_printf(t, "    and %zu more; --limit 0 lists all\n", file->dataset_count - shown);
-    for (size_t i = 0; i < file->skipped_count; i++) {
-        stk__text_printf(t, "  %-*s", LABEL_WIDTH, "left out");
-        cli_text_escaped(t, file->skipped[i]);
-        stk__text_putc(t, '\n');
-    }
     if (checked->done) {
         stk__text_printf(t, "  %-*s%" PRId64 "%s\n", LABEL_WIDTH, "bad", checked->bad,
                          checked->bad ? " rows" : "; every chunk could be decoded");
@@ -172,13 +193,10 @@ static void put_file(stk__text *t, const stk__h5_file *file, const hdf5_checked 
             stk__text_putc(t, '\n');
         }
     }
-    stk__text call = STK__TEXT_INIT;
-    put_call(&call, file);
-    if (call.length) {
-        stk__text_printf(t, "  %-*s", LABEL_WIDTH, "to read it");
-        cli_wrap(t, call.data, LABEL_WIDTH + 2, LABEL_WIDTH + 2 + strlen("hdf5("));
-    }
-    stk__text_clear(&call);
+    inspect_proposal p;
+    propose(file, &p);
+    cli_proposal_put(t, &p, limit);
+    cli_proposal_clear(&p);
 }
 
 /* ---- for programs ---- */
@@ -226,7 +244,7 @@ static void json_dataset(stk__text *t, const stk__h5_dataset *d)
     stk__text_putc(t, '}');
 }
 
-static void json_file(stk__text *t, const stk__h5_file *file, const hdf5_checked *checked)
+static void json_file(stk__text *t, const stk__h5_file *file, const hdf5_checked *checked, int64_t limit)
 {
     stk__text_puts(t, "{\"file\":");
     stk__text_json_str(t, file->path);
@@ -236,21 +254,18 @@ static void json_file(stk__text *t, const stk__h5_file *file, const hdf5_checked
         stk__text_puts(t, i ? ",\n  " : "");
         json_dataset(t, &file->datasets[i]);
     }
-    stk__text_puts(t, "],\"left_out\":[");
-    for (size_t i = 0; i < file->skipped_count; i++) {
-        stk__text_puts(t, i ? "," : "");
-        stk__text_json_str(t, file->skipped[i]);
-    }
     stk__text_puts(t, "],\"bad\":");
     if (checked->done)
         stk__text_printf(t, "%" PRId64, checked->bad);
     else
         stk__text_puts(t, "null");
-    stk__text_puts(t, ",\"hdf5\":");
-    stk__text call = STK__TEXT_INIT;
-    put_call(&call, file);
-    stk__text_json_str(t, call.data ? call.data : "");
-    stk__text_clear(&call);
+    inspect_proposal p;
+    propose(file, &p);
+    cli_proposal_json(t, &p);
+    cli_proposal_clear(&p);
+    stk__text page = STK__TEXT_INIT;
+    put_file(&page, file, checked, limit);
+    cli_proposal_json_page(t, &page);
     stk__text_putc(t, '}');
 }
 
@@ -319,7 +334,7 @@ stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t li
     if (status == STK_OK && verify)
         check_file(file, checked);
     if (status == STK_OK && json)
-        json_file(out, file, checked);
+        json_file(out, file, checked, limit);
     else if (status == STK_OK)
         put_file(out, file, checked, limit);
     stk__h5_file_free(file);

@@ -118,7 +118,7 @@ static bool is_picture(const inspect_member *x)
 /* The extension as a field's name: other characters become underscores. Labels are called so, unless a member is. */
 static void put_name(stk__text *t, const inspect_members *m, const inspect_member *x)
 {
-    static const char *const taken[] = {"image", "key", "only", "paths"};
+    static const char *const taken[] = {"image", "key", "only", "paths", "true", "false"};
     bool has_label = false;
     for (size_t i = 0; i < m->count; i++)
         has_label = has_label || strcmp(m->items[i].ext, "label") == 0;
@@ -138,44 +138,80 @@ static void put_name(stk__text *t, const inspect_members *m, const inspect_membe
             stk__text_putc(t, '_');
 }
 
-/* One field for all kinds of pictures. */
-static void put_pictures(const inspect_members *m, stk__text *out)
+/* One field for all kinds of pictures; gives how many there are. */
+static int64_t propose_pictures(const inspect_members *m, inspect_proposal *p)
 {
     int64_t present = 0;
-    for (size_t i = 0; i < m->count; i++)
-        present += is_picture(&m->items[i]) ? m->items[i].present : 0;
-    if (!present)
-        return;
-    stk__text_puts(out, ", image=bytes(from=\"");
-    bool any = false;
+    stk__text type = STK__TEXT_INIT;
+    stk__text_puts(&type, "bytes(from=\"");
     for (size_t i = 0; i < m->count; i++) {
         if (!is_picture(&m->items[i]))
             continue;
-        stk__text_printf(out, "%s%s", any ? ";" : "", m->items[i].ext);
-        any = true;
+        stk__text_printf(&type, "%s%s", present ? ";" : "", m->items[i].ext);
+        present += m->items[i].present;
     }
-    stk__text_printf(out, "\"%s)", present < m->samples ? ", default=\"\"" : "");
+    stk__text_printf(&type, "\"%s)", present < m->samples ? ", default=\"\"" : "");
+    if (type.failed)
+        p->failed = true;
+    else if (present)
+        cli_proposal_add(p, "image", type.data);
+    stk__text_clear(&type);
+    return present;
 }
 
-void cli_members_call(const inspect_members *m, const char *path, stk__text *out)
+static void propose_member(const inspect_members *m, const inspect_member *x, inspect_proposal *p)
 {
-    if (!m->samples)
-        return;
-    stk__text_puts(out, "webdataset(");
-    stk__text_quote(out, path);
-    put_pictures(m, out);
+    const char *kind = cli_member_type(x);
+    stk__text name = STK__TEXT_INIT, type = STK__TEXT_INIT;
+    put_name(&name, m, x);
+    while (!name.failed && cli_proposal_has(p, name.data))
+        stk__text_putc(&name, '_');
+    stk__text_printf(&type, "%s(from=", kind);
+    stk__text_quote(&type, x->ext);
+    if (x->present < m->samples)
+        stk__text_printf(&type, ", default=%s", strcmp(kind, "bytes") == 0 ? "\"\"" : "0");
+    stk__text_putc(&type, ')');
+    if (name.failed || type.failed)
+        p->failed = true;
+    else
+        cli_proposal_add(p, name.data, type.data);
+    stk__text_clear(&name);
+    stk__text_clear(&type);
+}
+
+/* Members that some samples do not have; `pictures`: how many samples have one of these. */
+static void say_missing(const inspect_members *m, int64_t pictures, inspect_proposal *p)
+{
+    stk__text line = STK__TEXT_INIT;
+    size_t count = 0;
+    if (pictures && pictures < m->samples)
+        stk__text_printf(&line, "%spictures (in %lld of %lld)", count++ ? ", " : "", (long long)pictures,
+                         (long long)m->samples);
     for (size_t i = 0; i < m->count; i++) {
         const inspect_member *x = &m->items[i];
-        const char *type = cli_member_type(x);
-        if (is_picture(x) || x->ext_size == 0)
-            continue;
-        stk__text_puts(out, ", ");
-        put_name(out, m, x);
-        stk__text_printf(out, "=%s(from=", type);
-        stk__text_quote(out, x->ext);
-        if (x->present < m->samples)
-            stk__text_printf(out, ", default=%s", strcmp(type, "bytes") == 0 ? "\"\"" : "0");
-        stk__text_putc(out, ')');
+        if (!is_picture(x) && x->ext_size && x->present < m->samples)
+            stk__text_printf(&line, "%s%s (in %lld of %lld)", count++ ? ", " : "", x->ext, (long long)x->present,
+                             (long long)m->samples);
     }
-    stk__text_putc(out, ')');
+    if (!count)
+        return;
+    stk__text_printf(&line, "%s missing in some samples, which get the default", count > 1 ? " are" : " is");
+    cli_proposal_say(p, &p->notes, &line);
+}
+
+void cli_members_propose(const inspect_members *m, inspect_proposal *p)
+{
+    const int64_t pictures = propose_pictures(m, p);
+    for (size_t i = 0; i < m->count; i++) {
+        const inspect_member *x = &m->items[i];
+        if (x->ext_size && !is_picture(x))
+            propose_member(m, x, p);
+        if (x->ext_size)
+            continue;
+        stk__text line = STK__TEXT_INIT;
+        stk__text_printf(&line, "members without an extension (in %lld of %lld samples), by which webdataset knows them",
+                         (long long)x->present, (long long)m->samples);
+        cli_proposal_say(p, &p->left_out, &line);
+    }
+    say_missing(m, pictures, p);
 }

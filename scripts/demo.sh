@@ -118,7 +118,7 @@ show "$stoker" g2p --quiet --format lines <"$data/speech.txt"
 show "$stoker" run --quiet -e "text(\"$data/speech.txt\") | g2p(text) | batch(2, pad=true) | print"
 
 title "10. The same pipeline in Python"
-python=.venv-test/bin/python
+python=.venv-demo/bin/python
 if [ -e build/python/stoker/_core.abi3.so ] && "$python" -c 'import numpy' 2>/dev/null; then
     cat >"$data/loop.py" <<END
 import stoker

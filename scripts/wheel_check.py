@@ -1,20 +1,52 @@
 #!/usr/bin/env python3
-"""Fails when a wheel is too large, or uses what the limited API of its tag does not have: wheel_check.py WHEEL"""
+"""Fails when a wheel is too large, wants a newer glibc than we promise, or uses what the limited API of its tag does
+not have: wheel_check.py WHEEL"""
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+import zipfile
 
-MAX_BYTES = 16 << 20
+MAX_BYTES = 8 << 20
+# That of RHEL 9 and Amazon Linux 2023. Debian 12's own libraries, which are in the wheel, want 2.34 for pthread_create.
+GLIBC = 34
 # Added to the limited API in 3.11 as they were: 3.10 exports them with the same arguments and the same Py_buffer, of
 # which python/src/compat.h has a copy. The smoke test runs with a real 3.10.
 ALLOWED = {"PyBuffer_Release", "PyObject_CheckBuffer", "PyObject_GetBuffer"}
+NEWER = re.compile(r"(\S+)@GLIBC_2\.(\d+)")
 
 
-def problems(wheel):
-    size = os.path.getsize(wheel)
-    if size > MAX_BYTES:
-        yield f"{size} bytes, wanted at most {MAX_BYTES}"
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def newer_symbols(wheel, most):
+    """What of the wheel wants a glibc above 2.`most`: (file, minor version, symbol)."""
+    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(wheel) as archive:
+        for name in sorted(archive.namelist()):
+            path = archive.extract(name, place)
+            if os.path.isdir(path) or not is_elf(path):
+                continue
+            done = subprocess.run(["nm", "-D", "--undefined-only", path], capture_output=True, text=True, check=True)
+            for symbol, minor in NEWER.findall(done.stdout):
+                if int(minor) > most:
+                    yield name, int(minor), symbol
+
+
+def glibc_problems(wheel, most=GLIBC):
+    """By the symbols, and by the tag, which is what pip looks at."""
+    for name, minor, symbol in newer_symbols(wheel, most):
+        yield f"{name}: {symbol} wants glibc 2.{minor}, promised is 2.{most}"
+    tag = re.search(r"-manylinux_2_(\d+)_\w+\.whl$", wheel)
+    if not tag or int(tag[1]) > most:
+        found = os.path.basename(wheel).rpartition("-")[2]
+        yield f"the tag is '{found}', wanted manylinux_2_{most} or lower; Debian 12 makes that, as in docker/Dockerfile"
+
+
+def api_problems(wheel):
     # It fails for the symbols above too, so its report is what counts.
     done = subprocess.run(["abi3audit", "--report", wheel], capture_output=True, text=True, check=False)
     if not done.stdout:
@@ -28,6 +60,14 @@ def problems(wheel):
             yield f"{module['name']}: outside of the limited API: {result['non_abi3_symbols'] + sorted(later)}"
     if not spec["wheel"]:
         yield "no extension module"
+
+
+def problems(wheel):
+    size = os.path.getsize(wheel)
+    if size > MAX_BYTES:
+        yield f"{size} bytes, wanted at most {MAX_BYTES}"
+    yield from glibc_problems(wheel)
+    yield from api_problems(wheel)
 
 
 def main():

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._convert import Ragged
     from ._functions import source
     from ._g2p import G2p, g2p
+    from ._inspect import Inspection, inspect
     from ._loader import Loader
     from ._record import Recording
     from ._trace import Diagnosis, Table, Trace, open_trace
@@ -53,6 +54,7 @@ __all__ = [
     "ForkError",
     "FunctionError",
     "G2p",
+    "Inspection",
     "InvalidError",
     "LimitError",
     "Loader",
@@ -71,6 +73,7 @@ __all__ = [
     "g2p",
     "hdf5",
     "image_folder",
+    "inspect",
     "load",
     "load_plugin",
     "open_trace",
@@ -89,6 +92,7 @@ __all__ = [
 _LATER = {
     "Diagnosis": "_trace",
     "G2p": "_g2p",
+    "Inspection": "_inspect",
     "Loader": "_loader",
     "Ragged": "_convert",
     "Recording": "_record",
@@ -97,6 +101,7 @@ _LATER = {
     "Trace": "_trace",
     "bench": "bench",
     "g2p": "_g2p",
+    "inspect": "_inspect",
     "open_trace": "_trace",
     "source": "_functions",
     "torch": "torch",

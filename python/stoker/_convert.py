@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ._needs import library
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,21 +84,21 @@ class Ragged:
         shapes = self.shapes()
         ndim = len(shapes[0]) if shapes else 1
         room = [max((shape[d] for shape in shapes), default=0) for d in range(ndim)]
-        library = _library(self.values)
-        if library == "torch":
+        kind = _library(self.values)
+        if kind == "torch":
             padded = self.values.new_full((len(self), *room), value)
             rows: Any = self
         else:
-            numpy = import_module("numpy")
+            numpy = library("numpy", "Ragged.to_padded needs")
             values = numpy.asarray(self.values)
             padded = numpy.full((len(self), *room), value, values.dtype)
             rows = Ragged(values, self.offsets, self.row_shapes)
         for i, shape in enumerate(shapes):
             place = (i, *map(slice, shape))
             padded[place] = rows[i]
-        if library in ("jax", "jaxlib"):
+        if kind in ("jax", "jaxlib"):
             return import_module("jax.numpy").asarray(padded)
-        if library == "tensorflow":
+        if kind == "tensorflow":
             return import_module("tensorflow").constant(padded)
         return padded
 
@@ -305,8 +307,19 @@ class _Converter:
         return self._convert(batch)
 
 
+# What a batch in each format needs, and who can do without.
+_NEEDS = {
+    "numpy": ("batches as NumPy arrays need", "pipe.dlpack() gives them without, to all that take DLPack"),
+    "torch": ("batches as PyTorch tensors need", ""),
+    "jax": ("batches as JAX arrays need", ""),
+    "tensorflow": ("batches as TensorFlow tensors need", ""),
+}
+
+
 def converter(format: str, fields: Sequence[str] = (), pin: bool = False) -> Callable[[Batch], Any]:
     """A function that makes of a batch what a loop gets: a dict, or with `fields` a tuple in that order."""
     if format not in _ARRAYS:
         raise ValueError(f"format must be one of {', '.join(_ARRAYS)}, not {format!r}")
+    if format in _NEEDS:
+        library(format, *_NEEDS[format])
     return _Converter(format, tuple(fields), pin and format == "torch")

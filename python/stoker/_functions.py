@@ -423,7 +423,10 @@ def make_map(
     pipeline: Pipeline, fn: Callable[..., Any], name: str | None = None, outputs: Mapping[str, str] | None = None
 ) -> Pipeline:
     """Pipeline.map."""
+    from ._needs import library
+
     name = _check_function(fn, name)
+    library("numpy", "functions of map get samples as NumPy arrays, and need")
     if any(role == "batch" for _, role, _ in pipeline._ops):
         if outputs:
             found = next(iter(outputs))
@@ -776,12 +779,14 @@ def make_source(
     obj: Any, fields: Iterable[str] | None = None, name: str | None = None, types: Mapping[str, str] | None = None
 ) -> Pipeline:
     """stoker.source."""
+    from ._needs import library
     from ._pipeline import Pipeline
 
     if isinstance(obj, (str, bytes)):
         raise TypeError(f"source: found {obj!r}, wanted {_WANTED}")
     if name is not None and (not isinstance(name, str) or not name):
         raise TypeError(f"source: name: wanted a text, found {name!r}")
+    library("numpy", "stoker.source takes Python data by NumPy arrays, and needs")
     names = _check_fields(fields)
     declared = _declared(types or {}, "source")
     label = name or _source_name(obj)

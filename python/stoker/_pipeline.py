@@ -313,11 +313,11 @@ class Pipeline(PipelineOps):
         from ._runs import Runs
 
         runs = Runs(self, check_options(options))
+        convert = make_converter(runs, "numpy", fields, False)
         with runs.looking(batched=True, fields=fields) as run:
             batch = run.next()
             if batch is None:
                 raise ValueError("the pipeline gives no batch: there is no first one")
-            convert = make_converter(runs, "numpy", fields, False)
             return convert(batch, 0) if self._batch_maps else convert(batch)
 
     def fields(self, **options: Unpack[RunOptions]) -> dict[str, str]:

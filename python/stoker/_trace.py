@@ -6,6 +6,7 @@ import os
 from importlib import import_module
 
 from . import _core
+from ._needs import library
 from ._options import cache_dir, progress_call
 from ._show import html_table, text_table, visible
 from ._text import parse_size
@@ -80,7 +81,8 @@ class Table:
         """A `pandas.DataFrame`. Names become categories, without those that no row has."""
         arrow = self.to_arrow()
         if arrow is self:
-            return import_module("pandas").DataFrame({name: self.column(i) for i, name in enumerate(self.names)})
+            columns = {name: self.column(i) for i, name in enumerate(self.names)}
+            return library("pandas", "Table.to_pandas needs").DataFrame(columns)
         frame = arrow.to_pandas()
         for name, kind in zip(self.names, self.kinds):
             if kind == "dictionary":
@@ -89,7 +91,7 @@ class Table:
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame`."""
-        return import_module("polars").DataFrame(self)
+        return library("polars", "Table.to_polars needs").DataFrame(self)
 
     def __arrow_c_schema__(self) -> Any:
         return self._table.__arrow_c_schema__()

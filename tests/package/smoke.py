@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 
 import stoker
@@ -65,12 +66,29 @@ def functions() -> None:
         check(values(stoker.range(5).map(lambda s: {"value": s["value"] * 2}).batch(2)), [0, 2, 4, 6, 8])
 
 
+def missing_numpy() -> None:
+    if HAVE_NUMPY:
+        return
+    try:
+        stoker.range(5).batch(2).first()
+    except ModuleNotFoundError as error:
+        check("need the package numpy: pip install numpy; pipe.dlpack()" in str(error), True)
+    else:
+        sys.exit("NumPy is missing, and that is no error")
+
+
 def words() -> None:
     check(stoker.g2p("cat"), ["K", "AE1", "T"])
 
 
+def command() -> None:
+    words = [str(pathlib.Path(sys.executable).parent / "stoker"), "inspect", "numbers.h5"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    check("/value" in done.stdout, True)
+
+
 def main() -> None:
-    for part in batches_and_files, hdf5_by_the_helper_program, state_and_errors, functions, words:
+    for part in batches_and_files, hdf5_by_the_helper_program, state_and_errors, functions, missing_numpy, words, command:
         part()
     print(
         f"stoker {stoker.__version__} works with Python {sys.version.split()[0]}"

@@ -50,7 +50,7 @@ def copy_all(place: pathlib.Path) -> None:
     for folder in data.parents[1], data.parent:
         (folder / "__init__.pyi").write_text("from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n")
     (data / "__init__.pyi").write_text(TORCH_DATA)
-    shutil.copytree(PACKAGE, place / "stoker", ignore=shutil.ignore_patterns("*.so", "libexec", "__pycache__"))
+    shutil.copytree(PACKAGE, place / "stoker", ignore=shutil.ignore_patterns("*.so", "bin", "libexec", "__pycache__"))
     for name in PROGRAMS:
         shutil.copy(HERE / name, place)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -30,6 +31,7 @@ HEAVY = (
     "multiprocessing",
     "importlib.metadata",
 )
+PROGRAMS = ("stoker/bin/stoker", "stoker/libexec/stoker-hdf5")
 ASK = "before = set(sys.modules); import stoker; print(*sorted(set(sys.modules) - before))"
 ROUNDS = 7
 
@@ -44,23 +46,37 @@ def test_the_wheel_is_for_every_python_from_3_10_on(wheel: pathlib.Path) -> None
         metadata = archive.read(info.replace("WHEEL", "METADATA")).decode()
     assert f"\nVersion: {stoker.__version__}\n" in metadata
     assert "\nRequires-Python: >=3.10\n" in metadata
-    assert "\nRequires-Dist:" not in metadata
+    needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
+    assert all("; extra ==" in line for line in needs), needs
+
+
+def test_the_wheel_installs_where_glibc_is_2_34(wheel: pathlib.Path) -> None:
+    spec = importlib.util.spec_from_file_location("wheel_check", ROOT / "scripts" / "wheel_check.py")
+    assert spec and spec.loader
+    check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check)
+    assert list(check.glibc_problems(str(wheel), 34)) == []
+    # And the check sees what there is: this symbol came with 2.34.
+    older = list(check.glibc_problems(str(wheel), 33))
+    assert any("pthread_create wants glibc 2.34, promised is 2.33" in problem for problem in older), older
+    assert any("the tag is 'manylinux_2_34_" in problem for problem in older), older
 
 
 def test_the_wheel_has_the_package_and_nothing_else(wheel: pathlib.Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
-        helper = archive.getinfo("stoker/libexec/stoker-hdf5")
+        programs = [archive.getinfo(name) for name in PROGRAMS]
     own = {
         f"stoker/{path.name}"
         for path in (ROOT / "python" / "stoker").iterdir()
         if path.suffix in (".py", ".pyi", ".typed")
     }
     inside = {name for name in names if name.startswith("stoker/")}
-    assert inside == own | {"stoker/_core.abi3.so", "stoker/libexec/stoker-hdf5"}
+    assert inside == own | {"stoker/_core.abi3.so", *PROGRAMS}
     outside = {name for name in names - inside if not name.startswith(f"stoker-{stoker.__version__}.dist-info/")}
     assert all(re.fullmatch(r"stoker\.libs/lib[\w.+-]+\.so[.\d]*", name) for name in outside), outside
-    assert helper.external_attr >> 16 & 0o111, "the helper program must be executable"
+    for program in programs:
+        assert program.external_attr >> 16 & 0o111, f"{program.filename} must be executable"
 
 
 def test_bundled_libraries_bring_their_notices(wheel: pathlib.Path) -> None:

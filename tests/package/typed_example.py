@@ -54,6 +54,10 @@ def load(path: str) -> int:
 
 
 assert_type(load("a"), int)
+found = stoker.inspect("data/*.tfrecord", pathlib.Path("train.h5"), verify=True)
+assert_type(found, stoker.Inspection)
+assert_type(found.python, str)
+assert_type(found.bad, int)
 assert_type(stoker.g2p("aardvark"), list[str])
 assert_type(stoker.g2p(["a", "b"]), list[list[str]])
 try:

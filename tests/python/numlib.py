@@ -27,7 +27,7 @@ def photographs():
     for place in places:
         if os.path.exists(os.path.join(place, COLOUR[0])):
             return place
-    raise Skip("scikit-image, which has the photographs, is not installed; scripts/deps.sh does it")
+    raise Skip("scikit-image, which has the photographs, is not installed; scripts/deps.sh test does it")
 
 
 class Folder:

@@ -12,7 +12,7 @@ try:
     import h5py
     import numpy
 except ImportError as missing:
-    print("skipped: %s; scripts/deps.sh installs it" % missing)
+    print("skipped: %s; scripts/deps.sh test installs it" % missing)
     sys.exit(77)
 
 import hdf5lib

@@ -17,7 +17,7 @@ try:
     import numpy
     from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 except ImportError as missing:
-    print("skipped: %s; scripts/deps.sh installs it" % missing)
+    print("skipped: %s; scripts/deps.sh test installs it" % missing)
     sys.exit(77)
 
 import numlib

@@ -82,7 +82,7 @@ def run_pytest(python, env, tests):
 def made_wheel():
     """The wheel and the digest of what is in it."""
     if not (ROOT / ".venv-wheel" / "requirements.txt").exists():
-        skip("there is no .venv-wheel; scripts/deps.sh makes it")
+        skip("there is no .venv-wheel; scripts/deps.sh wheel makes it")
     done = call(ROOT / "scripts" / "wheel.sh")
     if done.returncode:
         sys.exit(f"scripts/wheel.sh failed with {done.returncode}")
@@ -195,7 +195,7 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     build = pathlib.Path(sys.argv[1]).resolve()
     if not (VENV / "requirements.txt").exists() or (VENV / "requirements.txt").read_text() != REQUIREMENTS.read_text():
-        skip("there is no .venv-package of the right packages; scripts/deps.sh makes it")
+        skip("there is no .venv-package of the right packages; scripts/deps.sh package makes it")
     kind = sanitizer(build)
     if "address" in kind:
         counts = [run_sanitized(build)]
