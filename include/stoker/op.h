@@ -235,6 +235,11 @@ typedef struct stk_host {
     /* What a source knows of its fields beyond their types, from its `schema` to the ops behind it; built-in ops only. */
     void (*plan_describe)(stk_plan *plan, const void *description);
     const void *(*plan_description)(const stk_plan *plan);
+    /* While planning: the numbers of a field that was read or written name classes, so no op may mix them. */
+    void (*plan_set_classes)(stk_plan *plan, int id);
+    bool (*plan_has_classes)(const stk_plan *plan, int id);
+    /* While running, any thread: a line for the log of the run. Who calls it sees to it that it is not told too often. */
+    void (*warn)(const stk_call *call, const char *text);
 } stk_host;
 
 /* ---- the descriptor ---- */

@@ -185,20 +185,26 @@ class PipelineOps:
     def decode_image(
         self,
         field: str,
-        channels: int = 3,
+        channels: int = 0,
         exact: bool = False,
         orient: bool = False,
         max_pixels: int = 100000000,
+        mode: Literal["auto", "color", "index"] = "auto",
+        dtype: Literal["auto", "uint8", "uint16"] = "auto",
     ) -> Pipeline:
-        """Decode pictures to uint8 pixels (height, width, channels).
+        """Decode pictures to pixels (height, width, channels).
 
         Args:
             field: encoded pictures: JPEG, PNG, WebP, GIF (first frame), BMP, found by content.
-            channels: 1 gray, 3 RGB, 4 RGBA (1 to 4; default 3).
+            channels: 1 gray, 3 RGB, 4 RGBA; 0: 3, or 1 with mode=index (0 to 4; default 0).
             exact: decode JPEGs fully, even where a resize follows (default False).
             orient: turn pictures as their EXIF orientation says (default False).
             max_pixels: larger pictures are bad records; a small memory budget lowers this (1 to 1099511627776; default
                 100000000).
+            mode: index: the numbers of palette and gray PNGs and of GIFs as stored, for masks of classes; color: what
+                is seen; auto: color, but gray of a palette PNG is an error ("auto", "color", "index"; default "auto").
+            dtype: uint16: all of 16 bits, 8 bits spread over 0 to 65535; uint8: the high 8; auto: uint8, but a gray PNG
+                of 16 bits is an error ("auto", "uint8", "uint16"; default "auto").
 
         Example::
 
@@ -206,10 +212,12 @@ class PipelineOps:
         """
         return self._op("decode_image", [
             ("field", "field", field, ...),
-            ("channels", "int", channels, 3),
+            ("channels", "int", channels, 0),
             ("exact", "bool", exact, False),
             ("orient", "bool", orient, False),
             ("max_pixels", "int", max_pixels, 100000000),
+            ("mode", "enum", mode, "auto"),
+            ("dtype", "enum", dtype, "auto"),
         ])
 
     def discard(self) -> Pipeline:
@@ -261,10 +269,10 @@ class PipelineOps:
         ])
 
     def encode_png(self, field: str, level: int = 6) -> Pipeline:
-        """Encode uint8 images as PNG; the field becomes bytes.
+        """Encode images as PNG; the field becomes bytes.
 
         Args:
-            field: uint8 images.
+            field: uint8 or uint16 images.
             level: 0 is fastest and stores only, 12 is smallest (0 to 12; default 6).
 
         Example::
@@ -698,12 +706,13 @@ class PipelineOps:
         """Cut a part of random area, shape and place out of each image, and resize it.
 
         Args:
-            field: uint8 images.
+            field: uint8 images; uint16 with filter=nearest.
             height: rows of the result (1 to 16384).
             width: columns of the result; 0: as many as rows (0 to 16384; default 0).
             scale: [low, high] of the part's share of the area; default [0.08, 1].
             ratio: [low, high] of the part's width by height; default [0.75, 1.3333].
-            filter: how pixels are mixed ("nearest", "bilinear", "bicubic", "area"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks and depth ("nearest", "bilinear", "bicubic",
+                "area"; default "bilinear").
             antialias: widen the filter where the result is smaller (default True).
 
         Draws random numbers: seed, epoch and sample decide them.
@@ -734,7 +743,7 @@ class PipelineOps:
         Args:
             field: uint8 images.
             degrees: the angle is drawn from -degrees to degrees (0 to 180; default 10.0).
-            filter: how pixels are mixed ("nearest", "bilinear"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks ("nearest", "bilinear"; default "bilinear").
             fill: value of pixels that come from outside (0 to 255; default 0.0).
 
         Draws random numbers: seed, epoch and sample decide them.
@@ -787,10 +796,11 @@ class PipelineOps:
         """Bring images to a size.
 
         Args:
-            field: uint8 images.
+            field: uint8 images; uint16 with filter=nearest.
             height: rows of the result; without width, its shorter side (1 to 16384).
             width: columns of the result; 0: keep the proportions (0 to 16384; default 0).
-            filter: how pixels are mixed ("nearest", "bilinear", "bicubic", "area"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks and depth ("nearest", "bilinear", "bicubic",
+                "area"; default "bilinear").
             antialias: widen the filter where the result is smaller (default True).
 
         Example::

@@ -35,10 +35,12 @@ class PipelineOps:
     def decode_image(
         self,
         field: str,
-        channels: int = 3,
+        channels: int = 0,
         exact: bool = False,
         orient: bool = False,
         max_pixels: int = 100000000,
+        mode: Literal["auto", "color", "index"] = "auto",
+        dtype: Literal["auto", "uint8", "uint16"] = "auto",
     ) -> Pipeline: ...
     def discard(self) -> Pipeline: ...
     def drop(self, *fields: str | Iterable[str]) -> Pipeline: ...

@@ -42,7 +42,7 @@ static stk_status normalize_schema(stk_plan *plan, const stk_host *host, void *s
     STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_ANY, err));
     STK_TRY(read_numbers(s, host, (size_t)s->op.from.shape[2], err));
     if (s->op.from.dtype != STK_UINT8 && s->op.from.dtype != STK_FLOAT32)
-        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32", s->field,
+        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32; cast it to float32 before this", s->field,
                           stk_dtype_name(s->op.from.dtype));
     s->op.kind = STK__ACT_NORMALIZE;
     s->op.draw = normalize_draw;

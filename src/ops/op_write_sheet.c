@@ -39,7 +39,7 @@ static stk_status sheet_schema(stk_plan *plan, const stk_host *host, void *state
     STK_TRY(stk__image_plan_read(plan, host, &op, s->image, STK__TAKES_ANY, err));
     s->image_field = op.from;
     if (op.from.dtype != STK_UINT8 && op.from.dtype != STK_FLOAT32)
-        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32", s->image,
+        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32; cast it to float32 before this", s->image,
                           stk_dtype_name(op.from.dtype));
     if (!s->caption)
         return STK_OK;
