@@ -462,6 +462,7 @@ class PipelineOps:
         field: str,
         mean: float | Iterable[float] | None = None,
         std: float | Iterable[float] | None = None,
+        scale: float = 1.0,
     ) -> Pipeline:
         """Make float32 of images: (pixel - mean) / std, channel by channel.
 
@@ -469,6 +470,7 @@ class PipelineOps:
             field: uint8 or float32 images.
             mean: what is subtracted, in units of the pixels (0 to 255 for uint8): one number, or one for each channel.
             std: what the rest is divided by, likewise.
+            scale: mean and std are times this: 255 for those of pixels of 0 to 1 (1e-30 to 1e+30; default 1.0).
 
         Example::
 
@@ -482,6 +484,7 @@ class PipelineOps:
             ("field", "field", field, ...),
             ("mean", "numbers", mean, None),
             ("std", "numbers", std, None),
+            ("scale", "float", scale, 1.0),
         ])
 
     def one_hot(self, field: str, classes: int, smoothing: float = 0.0) -> Pipeline:

@@ -77,6 +77,7 @@ class PipelineOps:
         field: str,
         mean: float | Iterable[float] | None = None,
         std: float | Iterable[float] | None = None,
+        scale: float = 1.0,
     ) -> Pipeline: ...
     def one_hot(self, field: str, classes: int, smoothing: float = 0.0) -> Pipeline: ...
     def pad(
