@@ -292,7 +292,7 @@ typedef struct stk_op {
        same worker (sources: reads for them; index is set). What is wrong with one sample belongs in process; a failure here
        ends the run. */
     stk_status (*gather)(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err);
-    /* Streams: start an epoch; the next sample. CORRUPT or IO from pull: this record is bad, pull again for the next (or
+    /* Streams: start an epoch; the next sample. CORRUPT, UNFIT or IO from pull: this record is bad, pull again for the next (or
        END, in the end); any other failure ends the run. One thread at a time. The values live until the next pull. */
     stk_status (*rewind)(const stk_call *call, stk_error *err);
     stk_status (*pull)(const stk_call *call, stk_sample *sample, stk_error *err);

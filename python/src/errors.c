@@ -8,12 +8,13 @@
 #define CLASSES(X)                                                                                         \
     X(INVALID, "InvalidError", PyExc_ValueError, "A pipeline, an option or an argument is wrong.")         \
     X(IO, "ReadError", PyExc_OSError, "A file cannot be read or written.")                                 \
-    X(CORRUPT, "CorruptError", PyExc_ValueError, "The data is damaged, or not what it was said to be.")    \
+    X(CORRUPT, "CorruptError", PyExc_ValueError, "The data is damaged.")                                   \
     X(BUDGET, "BudgetError", PyExc_MemoryError, "The memory budget, or the memory, has no room left.")     \
     X(CANCELLED, "CancelledError", NULL, "The run was cancelled or closed.")                               \
     X(UNSUPPORTED, "UnsupportedError", PyExc_NotImplementedError, "This cannot be done (yet).")            \
     X(MISMATCH, "MismatchError", PyExc_ValueError, "A saved state does not fit the pipeline or its data.") \
-    X(LIMIT, "LimitError", NULL, "There were more bad records than allowed.")
+    X(LIMIT, "LimitError", NULL, "There were more bad records than allowed.")                              \
+    X(UNFIT, "UnfitError", PyExc_ValueError, "The data is sound, but not what the pipeline asks for.")
 
 enum { CLASS_COUNT = 16 }; /* above the number of statuses */
 
@@ -22,7 +23,7 @@ static PyObject *base_class;
 static PyObject *fork_class;
 static PyObject *classes[CLASS_COUNT];
 
-_Static_assert((int)STK_TIMEOUT < CLASS_COUNT, "a place for every status");
+_Static_assert((int)STK_UNFIT < CLASS_COUNT, "a place for every status");
 
 /* A class "stoker.NAME", found by pickle there; also an attribute of the module. Borrowed from then on. */
 static PyObject *add_class(PyObject *module, const char *name, PyObject *second, const char *doc, PyObject *dict)

@@ -25,6 +25,7 @@ from ._core import (
     LimitError,
     MismatchError,
     ReadError,
+    UnfitError,
     UnsupportedError,
     __version__,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "StokerWarning",
     "Table",
     "Trace",
+    "UnfitError",
     "UnsupportedError",
     "__version__",
     "bench",

@@ -148,8 +148,8 @@ stk_status stk__image_check_stored(const stk__image_info *info, stk_error *err)
     if (info->numbers)
         return STK_OK;
     if (info->kind == STK__IMAGE_GIF)
-        return stk_error_set(err, STK_UNSUPPORTED, "GIF whose first frame does not fill its screen: the rest has no number");
-    return stk_error_set(err, STK_UNSUPPORTED, "%s of %d bits of %s, wanted one whole number for each pixel: a PNG or "
+        return stk_error_set(err, STK_UNFIT, "GIF whose first frame does not fill its screen: the rest has no number");
+    return stk_error_set(err, STK_UNFIT, "%s of %d bits of %s, wanted one whole number for each pixel: a PNG or "
                          "GIF with a palette, or a gray PNG", stk__image_kind_name(info->kind), (int)info->bits,
                          kinds[(unsigned)info->channels < STK_COUNT(kinds) ? info->channels : 0]);
 }

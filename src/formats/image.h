@@ -57,7 +57,7 @@ typedef struct stk__image_got {
     int32_t scaled_width, scaled_height; /* size of the whole (scaled) picture */
 } stk__image_got;
 
-/* Whether `stored` can be had of this picture; UNSUPPORTED, with what it is instead. */
+/* Whether `stored` can be had of this picture; UNFIT, with what it is instead. */
 stk_status stk__image_check_stored(const stk__image_info *info, stk_error *err);
 
 /* Where a decoder's memory comes from: it must count towards the budget. NULL with err set when there is none. */

@@ -141,7 +141,7 @@ static void decode(stk__image_decoder *decoder, const uint8_t *control, const ui
     const bool good = stk__image_decode(decoder, data, size, &info, &part, &got, &err) == STK_OK;
     const bool unscaled = good && got.scaled_width == info.width && got.scaled_height == info.height;
     check(good || err.message[0]);
-    check(good || !part.stored || info.numbers || err.status == STK_UNSUPPORTED);
+    check(good || !part.stored || info.numbers || err.status == STK_UNFIT);
     const uint64_t sum = !good ? 0 : unscaled ? sum_part(&got, &part) : sum_pixels(&got, &part);
     const bool all_good = stk__image_decode(decoder, data, size, &info, &whole, &got, &err) == STK_OK;
     check(all_good || err.status != STK_OK);

@@ -359,7 +359,7 @@ static void decode_image_refuses_numbers_where_there_are_none(void **state)
     uint8_t *a, *b;
     const stk_bytes items[3] = {{palette_png, sizeof palette_png}, encode(true, 8, 8, &a), encode(false, 8, 8, &b)};
     write_contents("p", items, 3);
-    assert_fails(ENCODED("mode=index"), NULL, STK_UNSUPPORTED,
+    assert_fails(ENCODED("mode=index"), NULL, STK_UNFIT,
                  "JPEG of 8 bits of colour, wanted one whole number for each pixel: a PNG or GIF with a palette, or a gray PNG");
     /* They are records that do not fit, as any other. */
     stk_config config = harness_config();

@@ -295,7 +295,7 @@ static void check_stored(stk__image_decoder *decoder, const bytes *b, const made
     assert_int_equal(info.numbers, m->color == PNG_COLOR_TYPE_PALETTE || m->color == PNG_COLOR_TYPE_GRAY);
     if (!info.numbers) {
         stk__image_got got;
-        assert_int_equal(decode(decoder, b->data, b->size, &want, &got, &err), STK_UNSUPPORTED);
+        assert_int_equal(decode(decoder, b->data, b->size, &want, &got, &err), STK_UNFIT);
         assert_non_null(strstr(err.message, "wanted one whole number for each pixel"));
         return;
     }
