@@ -121,11 +121,21 @@ static bool set_places(PyObject *e, const stk_error *err)
            set_attribute(e, "column", number_or_none(err->column, 0));
 }
 
+/* The place in the text is told where the text is wrong. Ops that methods made stand in a text that nobody wrote, and what is
+   wrong with a file is not mended there; the attributes have the place all the same. */
+static void format_line(const stk_error *err, char *out, size_t size)
+{
+    stk_error shown = *err;
+    if (err->status != STK_INVALID || err->file[0])
+        shown.line = shown.column = 0;
+    stk_error_format(&shown, out, size);
+}
+
 /* `cause` is borrowed and may be NULL. */
 static PyObject *raise_from(const stk_error *err, PyObject *cause)
 {
     char line[2048];
-    stk_error_format(err, line, sizeof line);
+    format_line(err, line, sizeof line);
     PyObject *class = (int)err->status < CLASS_COUNT && classes[err->status] ? classes[err->status] : base_class;
     PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "backslashreplace");
     PyObject *e = text ? PyObject_CallFunctionObjArgs(class, text, NULL) : NULL;
