@@ -76,6 +76,7 @@ typedef enum stk_option_kind {
 typedef struct stk_strings {
     const char *const *items;
     size_t count;
+    bool listed; /* written as [...], be it with one item */
 } stk_strings;
 
 typedef struct stk_numbers {

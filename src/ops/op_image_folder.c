@@ -77,7 +77,7 @@ static stk_status list_files(const stk_call *call, stk_error *err)
     char *text = NULL;
     const char **lines = NULL;
     stk_status status = STK_OK;
-    if (s->classes.count == 1) {
+    if (s->classes.count && !s->classes.listed) {
         size_t size;
         STK_TRY(stk__read_file(s->classes.items[0], (size_t)64 << 20, &text, &size, err));
         status = split_lines(text, &lines, &config.class_count, err);
@@ -224,7 +224,8 @@ static const stk_option folder_options[] = {
      .kind = STK_OPTION_STRINGS,
      .offset = STK_FIELD_OFFSET(folder_state, classes, stk_strings),
      .help =
-         "list of class names, numbered in this order, or a file with one in each line; else all directories by name"},
+         "[\"cat\", \"dog\"]: names of classes, numbered in this order; \"names.txt\": a file with one in each line; else all "
+         "directories by name"},
     STK_OPTION_END,
 };
 

@@ -57,6 +57,7 @@ static void folder_takes_classes_of_the_user(void **state)
                   "{\"label\":0, \"path\":\"c/1.jpg\"}\n{\"label\":1, \"path\":\"a/1.jpg\"}\n");
     assert_prints("image_folder(\"$D/f\", classes=\"$D/names\") | select(path)",
                   "{\"path\":\"c/1.jpg\"}\n{\"path\":\"b/1.jpg\"}\n{\"path\":\"a/1.jpg\"}\n");
+    assert_prints("image_folder(\"$D/f\", classes=[\"c\"]) | select(label, path)", "{\"label\":0, \"path\":\"c/1.jpg\"}\n");
     assert_fails("image_folder(\"$D/f\", classes=[\"c\", \"d\"])", NULL, STK_IO, "class 'd' has no file");
     assert_fails("image_folder(\"$D/f\", classes=[\"c\", \"b\", \"c\"])", NULL, STK_INVALID,
                  "class 'c' is given twice");
