@@ -1156,8 +1156,8 @@ def image_folder(
     Args:
         *paths: directories or patterns, each with a directory for every class.
         extensions: of the files to take, upper or lower case (default "jpg;jpeg;png;webp;gif;bmp").
-        classes: list of class names, numbered in this order, or a file with one in each line; else all directories by
-            name.
+        classes: ["cat", "dog"]: names of classes, numbered in this order; "names.txt": a file with one in each line;
+            else all directories by name.
 
     Example::
 
