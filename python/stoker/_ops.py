@@ -1150,6 +1150,7 @@ def image_folder(
     *paths: _StrPath | Iterable[_StrPath],
     extensions: str = "jpg;jpeg;png;webp;gif;bmp",
     classes: str | Iterable[str] | None = None,
+    labels: bool = True,
 ) -> Pipeline:
     """Read picture files from a directory for each class: bytes `image`, int64 `label`, bytes `path`.
 
@@ -1158,6 +1159,8 @@ def image_folder(
         extensions: of the files to take, upper or lower case (default "jpg;jpeg;png;webp;gif;bmp").
         classes: ["cat", "dog"]: names of classes, numbered in this order; "names.txt": a file with one in each line;
             else all directories by name.
+        labels: false: all pictures of a directory and those below it, without classes and without `label` (default
+            True).
 
     Example::
 
@@ -1167,6 +1170,7 @@ def image_folder(
         ("paths", "strings", paths, ...),
         ("extensions", "string", extensions, "jpg;jpeg;png;webp;gif;bmp"),
         ("classes", "strings", classes, None),
+        ("labels", "bool", labels, True),
     ])
 
 
