@@ -310,7 +310,6 @@ static stk_status decode(const spec *s, const stk__feature *feature, void *out, 
 /* The features of a record, for a message. */
 typedef struct names {
     char items[NAMES_MAX][NAME_MAX_BYTES];
-    const char *views[NAMES_MAX];
     size_t count;
     int left_out;
     stk__text list;
@@ -326,11 +325,25 @@ static bool add_name(void *arg, stk_bytes name, bool sequence, const stk__found 
     }
     snprintf(raw, sizeof raw, "%.*s", (int)STK_MIN(name.size, (int64_t)sizeof raw - 1), (const char *)name.data);
     stk__escape_terminal(raw, n->items[n->count], NAME_MAX_BYTES);
-    n->views[n->count] = n->items[n->count];
     stk__text_printf(&n->list, "%s%s (%s)", n->count ? ", " : "", n->items[n->count],
                      sequence ? "sequence" : stk__example_kind_names[found->feature.kind]);
     n->count++;
     return true;
+}
+
+/* The feature that may have been meant, of those that nobody asked for; NULL: none is near. */
+static const char *meant(const parse_state *state, const spec *s, const names *n)
+{
+    const char *left[NAMES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < n->count; i++) {
+        bool asked = false;
+        for (size_t k = 0; k < state->spec_count && !asked; k++)
+            asked = strcmp(state->specs[k].feature, n->items[i]) == 0;
+        if (!asked)
+            left[count++] = n->items[i];
+    }
+    return stk__nearest(s->feature, left, count);
 }
 
 /* "is missing, wanted 1 value; the record has image (bytes), label (int64): did you mean 'image'?" */
@@ -342,7 +355,7 @@ static stk_status missing(const stk_call *call, const spec *s, const stk_sample 
     char list[360];
     stk__text_fixed(&n.list, list, sizeof list);
     stk__example_each(*record, state->sequence, add_name, &n, NULL);
-    const char *nearest = stk__nearest(s->feature, n.views, n.count);
+    const char *nearest = meant(state, s, &n);
     if (n.left_out)
         stk__text_printf(&n.list, " and %d more", n.left_out);
     return stk_error_set(err, STK_UNFIT, "is missing, wanted %lld value%s; the record has %s%s%s%s", (long long)s->fixed,

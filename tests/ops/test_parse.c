@@ -208,6 +208,12 @@ static void parse_tells_what_a_record_has(void **state)
                 "is missing, wanted 1 value; the record has ints (int64), wide (int64)");
     assert_told(N "parse(int=uint8)", STK_UNFIT, "int", 0, ": did you mean 'ints'?");
     assert_told(N "parse(x=uint8[3](from=\"smal\"))", STK_UNFIT, "smal", 0, ": did you mean 'small'?");
+    /* What was asked for by its own name was not meant. */
+    seen taken;
+    run_some(N "parse(ints=uint8[4], int=uint8)", NULL, -1, NULL, &taken);
+    assert_int_equal(taken.status, STK_UNFIT);
+    assert_null(strstr(taken.error.message, "did you mean"));
+    seen_clear(&taken);
     /* Names are what a file has: odd ones are escaped, many are cut. */
     stk__tfrecord_writer *file;
     stk__example_writer writer = {0};
