@@ -92,6 +92,7 @@ static const char *advice(const stk_error *err)
             return NULL;
         /* fall through */
     case STK_CORRUPT:
+    case STK_UNFIT:
         if (err->record < 0 && err->offset < 0) /* a file that an op needs as a whole */
             return NULL;
         return "--on-error skip leaves bad records out, --on-error quarantine=FILE lists them too";

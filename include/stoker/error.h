@@ -31,7 +31,8 @@ extern "C" {
     X(UNSUPPORTED, "not supported")                                      \
     X(MISMATCH, "checkpoint does not fit")                               \
     X(LIMIT, "too many bad records")                                     \
-    X(TIMEOUT, "not ready in time")
+    X(TIMEOUT, "not ready in time")                                      \
+    X(UNFIT, "data is sound, but not what was asked for")
 
 typedef enum stk_status {
 #define STK_STATUS_ENUM(name, text) STK_##name,

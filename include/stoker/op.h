@@ -76,6 +76,7 @@ typedef enum stk_option_kind {
 typedef struct stk_strings {
     const char *const *items;
     size_t count;
+    bool listed; /* written as [...], be it with one item */
 } stk_strings;
 
 typedef struct stk_numbers {
@@ -236,6 +237,11 @@ typedef struct stk_host {
     /* What a source knows of its fields beyond their types, from its `schema` to the ops behind it; built-in ops only. */
     void (*plan_describe)(stk_plan *plan, const void *description);
     const void *(*plan_description)(const stk_plan *plan);
+    /* While planning: the numbers of a field that was read or written name classes, so no op may mix them. */
+    void (*plan_set_classes)(stk_plan *plan, int id);
+    bool (*plan_has_classes)(const stk_plan *plan, int id);
+    /* While running, any thread: a line for the log of the run. Who calls it sees to it that it is not told too often. */
+    void (*warn)(const stk_call *call, const char *text);
 } stk_host;
 
 /* ---- the descriptor ---- */
@@ -288,7 +294,7 @@ typedef struct stk_op {
        same worker (sources: reads for them; index is set). What is wrong with one sample belongs in process; a failure here
        ends the run. */
     stk_status (*gather)(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err);
-    /* Streams: start an epoch; the next sample. CORRUPT or IO from pull: this record is bad, pull again for the next (or
+    /* Streams: start an epoch; the next sample. CORRUPT, UNFIT or IO from pull: this record is bad, pull again for the next (or
        END, in the end); any other failure ends the run. One thread at a time. The values live until the next pull. */
     stk_status (*rewind)(const stk_call *call, stk_error *err);
     stk_status (*pull)(const stk_call *call, stk_sample *sample, stk_error *err);

@@ -9,12 +9,13 @@
 #define CLASSES(X)                                                                                         \
     X(INVALID, "InvalidError", PyExc_ValueError, "A pipeline, an option or an argument is wrong.")         \
     X(IO, "ReadError", PyExc_OSError, "A file cannot be read or written.")                                 \
-    X(CORRUPT, "CorruptError", PyExc_ValueError, "The data is damaged, or not what it was said to be.")    \
+    X(CORRUPT, "CorruptError", PyExc_ValueError, "The data is damaged.")                                   \
     X(BUDGET, "BudgetError", PyExc_MemoryError, "The memory budget, or the memory, has no room left.")     \
     X(CANCELLED, "CancelledError", NULL, "The run was cancelled or closed.")                               \
     X(UNSUPPORTED, "UnsupportedError", PyExc_NotImplementedError, "This cannot be done (yet).")            \
     X(MISMATCH, "MismatchError", PyExc_ValueError, "A saved state does not fit the pipeline or its data.") \
-    X(LIMIT, "LimitError", NULL, "There were more bad records than allowed.")
+    X(LIMIT, "LimitError", NULL, "There were more bad records than allowed.")                              \
+    X(UNFIT, "UnfitError", PyExc_ValueError, "The data is sound, but not what the pipeline asks for.")
 
 enum { CLASS_COUNT = 16 }; /* above the number of statuses */
 
@@ -23,7 +24,7 @@ static PyObject *base_class;
 static PyObject *fork_class, *function_class;
 static PyObject *classes[CLASS_COUNT];
 
-_Static_assert((int)STK_TIMEOUT < CLASS_COUNT, "a place for every status");
+_Static_assert((int)STK_UNFIT < CLASS_COUNT, "a place for every status");
 
 /* A class "stoker.NAME", found by pickle there; also an attribute of the module. Borrowed from then on. */
 static PyObject *add_class(PyObject *module, const char *name, PyObject *base, PyObject *second, const char *doc,
@@ -140,11 +141,21 @@ static PyObject *class_of(const stk_error *err)
     return (int)err->status < CLASS_COUNT && classes[err->status] ? classes[err->status] : base_class;
 }
 
+/* The place in the text is told where the text is wrong. Ops that methods made stand in a text that nobody wrote, and what is
+   wrong with a file is not mended there; the attributes have the place all the same. */
+static void format_line(const stk_error *err, char *out, size_t size)
+{
+    stk_error shown = *err;
+    if (err->status != STK_INVALID || err->file[0])
+        shown.line = shown.column = 0;
+    stk_error_format(&shown, out, size);
+}
+
 /* `cause` is borrowed and may be NULL. */
 static PyObject *raise_from(const stk_error *err, PyObject *class, PyObject *cause)
 {
     char line[2048];
-    stk_error_format(err, line, sizeof line);
+    format_line(err, line, sizeof line);
     PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "backslashreplace");
     PyObject *e = text ? PyObject_CallFunctionObjArgs(class, text, NULL) : NULL;
     Py_XDECREF(text);

@@ -26,6 +26,7 @@ from ._core import (
     LimitError,
     MismatchError,
     ReadError,
+    UnfitError,
     UnsupportedError,
     __version__,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "StokerWarning",
     "Table",
     "Trace",
+    "UnfitError",
     "UnsupportedError",
     "__version__",
     "bench",

@@ -189,20 +189,26 @@ class PipelineOps:
     def decode_image(
         self,
         field: str,
-        channels: int = 3,
+        channels: int = 0,
         exact: bool = False,
         orient: bool = False,
         max_pixels: int = 100000000,
+        mode: Literal["auto", "color", "index"] = "auto",
+        dtype: Literal["auto", "uint8", "uint16"] = "auto",
     ) -> Pipeline:
-        """Decode pictures to uint8 pixels (height, width, channels).
+        """Decode pictures to pixels (height, width, channels).
 
         Args:
             field: encoded pictures: JPEG, PNG, WebP, GIF (first frame), BMP, found by content.
-            channels: 1 gray, 3 RGB, 4 RGBA (1 to 4; default 3).
+            channels: 1 gray, 3 RGB, 4 RGBA; 0: 3, or 1 with mode=index (0 to 4; default 0).
             exact: decode JPEGs fully, even where a resize follows (default False).
             orient: turn pictures as their EXIF orientation says (default False).
             max_pixels: larger pictures are bad records; a small memory budget lowers this (1 to 1099511627776; default
                 100000000).
+            mode: index: the numbers of palette and gray PNGs and of GIFs as stored, for masks of classes; color: what
+                is seen; auto: color, but gray of a palette PNG is an error ("auto", "color", "index"; default "auto").
+            dtype: uint16: all of 16 bits, 8 bits spread over 0 to 65535; uint8: the high 8; auto: uint8, but a gray PNG
+                of 16 bits is an error ("auto", "uint8", "uint16"; default "auto").
 
         Example::
 
@@ -210,10 +216,12 @@ class PipelineOps:
         """
         return self._op("decode_image", [
             ("field", "field", field, ...),
-            ("channels", "int", channels, 3),
+            ("channels", "int", channels, 0),
             ("exact", "bool", exact, False),
             ("orient", "bool", orient, False),
             ("max_pixels", "int", max_pixels, 100000000),
+            ("mode", "enum", mode, "auto"),
+            ("dtype", "enum", dtype, "auto"),
         ])
 
     def discard(self) -> Pipeline:
@@ -265,10 +273,10 @@ class PipelineOps:
         ])
 
     def encode_png(self, field: str, level: int = 6) -> Pipeline:
-        """Encode uint8 images as PNG; the field becomes bytes.
+        """Encode images as PNG; the field becomes bytes.
 
         Args:
-            field: uint8 images.
+            field: uint8 or uint16 images.
             level: 0 is fastest and stores only, 12 is smallest (0 to 12; default 6).
 
         Example::
@@ -458,6 +466,7 @@ class PipelineOps:
         field: str,
         mean: float | Iterable[float] | None = None,
         std: float | Iterable[float] | None = None,
+        scale: float = 1.0,
     ) -> Pipeline:
         """Make float32 of images: (pixel - mean) / std, channel by channel.
 
@@ -465,6 +474,7 @@ class PipelineOps:
             field: uint8 or float32 images.
             mean: what is subtracted, in units of the pixels (0 to 255 for uint8): one number, or one for each channel.
             std: what the rest is divided by, likewise.
+            scale: mean and std are times this: 255 for those of pixels of 0 to 1 (1e-30 to 1e+30; default 1.0).
 
         Example::
 
@@ -478,6 +488,7 @@ class PipelineOps:
             ("field", "field", field, ...),
             ("mean", "numbers", mean, None),
             ("std", "numbers", std, None),
+            ("scale", "float", scale, 1.0),
         ])
 
     def one_hot(self, field: str, classes: int, smoothing: float = 0.0) -> Pipeline:
@@ -702,12 +713,13 @@ class PipelineOps:
         """Cut a part of random area, shape and place out of each image, and resize it.
 
         Args:
-            field: uint8 images.
+            field: uint8 images; uint16 with filter=nearest.
             height: rows of the result (1 to 16384).
             width: columns of the result; 0: as many as rows (0 to 16384; default 0).
             scale: [low, high] of the part's share of the area; default [0.08, 1].
             ratio: [low, high] of the part's width by height; default [0.75, 1.3333].
-            filter: how pixels are mixed ("nearest", "bilinear", "bicubic", "area"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks and depth ("nearest", "bilinear", "bicubic",
+                "area"; default "bilinear").
             antialias: widen the filter where the result is smaller (default True).
 
         Draws random numbers: seed, epoch and sample decide them.
@@ -738,7 +750,7 @@ class PipelineOps:
         Args:
             field: uint8 images.
             degrees: the angle is drawn from -degrees to degrees (0 to 180; default 10.0).
-            filter: how pixels are mixed ("nearest", "bilinear"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks ("nearest", "bilinear"; default "bilinear").
             fill: value of pixels that come from outside (0 to 255; default 0.0).
 
         Draws random numbers: seed, epoch and sample decide them.
@@ -791,10 +803,11 @@ class PipelineOps:
         """Bring images to a size.
 
         Args:
-            field: uint8 images.
+            field: uint8 images; uint16 with filter=nearest.
             height: rows of the result; without width, its shorter side (1 to 16384).
             width: columns of the result; 0: keep the proportions (0 to 16384; default 0).
-            filter: how pixels are mixed ("nearest", "bilinear", "bicubic", "area"; default "bilinear").
+            filter: how pixels are mixed; nearest mixes none, for masks and depth ("nearest", "bilinear", "bicubic",
+                "area"; default "bilinear").
             antialias: widen the filter where the result is smaller (default True).
 
         Example::
@@ -1154,14 +1167,17 @@ def image_folder(
     *paths: _StrPath | Iterable[_StrPath],
     extensions: str = "jpg;jpeg;png;webp;gif;bmp",
     classes: str | Iterable[str] | None = None,
+    labels: bool = True,
 ) -> Pipeline:
     """Read picture files from a directory for each class: bytes `image`, int64 `label`, bytes `path`.
 
     Args:
         *paths: directories or patterns, each with a directory for every class.
         extensions: of the files to take, upper or lower case (default "jpg;jpeg;png;webp;gif;bmp").
-        classes: list of class names, numbered in this order, or a file with one in each line; else all directories by
-            name.
+        classes: ["cat", "dog"]: names of classes, numbered in this order; "names.txt": a file with one in each line;
+            else all directories by name.
+        labels: false: all pictures of a directory and those below it, without classes and without `label` (default
+            True).
 
     Example::
 
@@ -1171,6 +1187,7 @@ def image_folder(
         ("paths", "strings", paths, ...),
         ("extensions", "string", extensions, "jpg;jpeg;png;webp;gif;bmp"),
         ("classes", "strings", classes, None),
+        ("labels", "bool", labels, True),
     ])
 
 

@@ -37,10 +37,12 @@ class PipelineOps:
     def decode_image(
         self,
         field: str,
-        channels: int = 3,
+        channels: int = 0,
         exact: bool = False,
         orient: bool = False,
         max_pixels: int = 100000000,
+        mode: Literal["auto", "color", "index"] = "auto",
+        dtype: Literal["auto", "uint8", "uint16"] = "auto",
     ) -> Pipeline: ...
     def discard(self) -> Pipeline: ...
     def drop(self, *fields: str | Iterable[str]) -> Pipeline: ...
@@ -77,6 +79,7 @@ class PipelineOps:
         field: str,
         mean: float | Iterable[float] | None = None,
         std: float | Iterable[float] | None = None,
+        scale: float = 1.0,
     ) -> Pipeline: ...
     def one_hot(self, field: str, classes: int, smoothing: float = 0.0) -> Pipeline: ...
     def pad(
@@ -227,6 +230,7 @@ def image_folder(
     *paths: _StrPath | Iterable[_StrPath],
     extensions: str = "jpg;jpeg;png;webp;gif;bmp",
     classes: str | Iterable[str] | None = None,
+    labels: bool = True,
 ) -> Pipeline: ...
 def range(stop: int, start: int = 0, step: int = 1) -> Pipeline: ...
 def text(*paths: _StrPath | Iterable[_StrPath]) -> Pipeline: ...

@@ -19,6 +19,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 bytes".split()
 )
+# Options that name files, in which `~` is the home directory.
+_PATHS = frozenset(("lexicon", "model", "only", "path", "paths", "schema"))
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -138,6 +140,10 @@ def _string(value: object) -> str:
     return quoted(_word(value))
 
 
+def _path(value: object) -> str:
+    return quoted(os.path.expanduser(_word(value)))
+
+
 def _name(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"wanted a name, found {value!r}")
@@ -252,13 +258,17 @@ def _option(name: str, kind: str, value: object, default: object, first: bool) -
             raise TypeError(f"wanted a value, found {value!r}")
         return []
     if kind in ("strings", "fields"):
-        write = _string if kind == "strings" else _name
+        write = _name if kind == "fields" else _path if name in _PATHS else _string
         items = [write(x) for x in _items(value)]
         if not items and default is ...:
             raise ValueError("wanted at least one, found none")
         # Only the first option can go by position, all others would be taken for it.
-        return items if first else [f"{name}=[{', '.join(items)}]"] if items else []
-    text = _WRITERS[kind](value)
+        if first or not items:
+            return items
+        # A list of one and a single word may mean different things: the name of a class, and a file with names.
+        single = isinstance(value, (str, bytes, os.PathLike))
+        return [f"{name}={items[0]}" if single else f"{name}=[{', '.join(items)}]"]
+    text = _path(value) if kind == "string" and name in _PATHS else _WRITERS[kind](value)
     if default is not None and default is not ... and text == _WRITERS[kind](default):
         return []
     return [f"{name}={text}"]

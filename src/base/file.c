@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,57 +236,4 @@ stk_status stk__make_parents(const char *path, stk_error *err)
     }
     stk__free(copy);
     return status;
-}
-
-static stk_status paths_add(stk__paths *paths, const char *path, stk_error *err)
-{
-    if (!stk__grow((void **)&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items))
-        return stk__nomem(paths->count * sizeof *paths->items, err);
-    char *copy = stk__strdup(path);
-    if (!copy)
-        return stk__nomem(strlen(path), err);
-    paths->items[paths->count++] = copy;
-    return STK_OK;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A directory that is missing matches nothing; one that cannot be read would hide files, so it ends the search. */
-static int glob_error(const char *path, int code)
-{
-    (void)path;
-    return code != ENOENT;
-}
-
-stk_status stk__paths_glob(stk__paths *paths, const char *pattern, stk_error *err)
-{
-    /* A file whose own name holds a wildcard character still opens by that name. */
-    if (!strpbrk(pattern, "*?[{~") || access(pattern, F_OK) == 0)
-        return paths_add(paths, pattern, err);
-    glob_t g = {0};
-    const int rc = glob(pattern, GLOB_BRACE | GLOB_TILDE | GLOB_NOSORT, glob_error, &g);
-    stk_status status = STK_OK;
-    if (rc == GLOB_NOMATCH)
-        status = stk_error_set(err, STK_IO, "no file matches '%s'", pattern);
-    else if (rc)
-        status = stk_error_set(err, STK_IO, "cannot expand '%s': %s", pattern,
-                               rc == GLOB_NOSPACE ? "out of memory" : "a directory cannot be read");
-    /* glob itself would sort as the locale says, and each alternative of a brace apart. */
-    if (rc == 0)
-        qsort(g.gl_pathv, g.gl_pathc, sizeof *g.gl_pathv, compare_paths);
-    for (size_t i = 0; status == STK_OK && i < g.gl_pathc; i++)
-        status = paths_add(paths, g.gl_pathv[i], err);
-    globfree(&g);
-    return status;
-}
-
-void stk__paths_clear(stk__paths *paths)
-{
-    for (size_t i = 0; i < paths->count; i++)
-        stk__free(paths->items[i]);
-    stk__free(paths->items);
-    *paths = (stk__paths){0};
 }

@@ -56,8 +56,14 @@ typedef struct stk__paths {
     size_t count, capacity;
 } stk__paths;
 
-/* Appends what `pattern` matches, in byte order. A pattern with wildcards that matches nothing is an error. */
+/*
+ * Appends what `pattern` matches: in byte order, or as written where there are only braces, whose names need not exist
+ * ({000..099}, {0..9..3}, {a,b}, nested; numbers keep leading zeros). `~` at its start is the home directory. A file of just
+ * that name is taken as it is. A pattern with wildcards that matches nothing is an error, as is a URL.
+ */
 stk_status stk__paths_glob(stk__paths *paths, const char *pattern, stk_error *err);
 void stk__paths_clear(stk__paths *paths);
+/* Length of "gs://", "https://" or "pipe:" at the start of what is no path; 0: it is one. */
+size_t stk__path_scheme(const char *path);
 
 #endif

@@ -125,7 +125,7 @@ static stk_status pull_source(stk_pipeline *p, stk__feeder *f, stk__item *item, 
     stk_status result = STK_OK;
     if (status == STK_OK)
         result = stk__pack(&p->plan, source->writes, (int)source->write_count, sample->values, &item->packed, &p->budget, err);
-    else if (status == STK_CORRUPT || status == STK_IO)
+    else if (status == STK_CORRUPT || status == STK_UNFIT || status == STK_IO)
         result = bad_item(p, item, sample, &error, err);
     else if (status == STK_END)
         result = STK_END;

@@ -135,6 +135,13 @@ static stk_status host_print(const stk_call *call, const char *text, size_t size
     return p->plan.config.print ? p->plan.config.print(p->plan.config.print_arg, text, size, err) : STK_OK;
 }
 
+static void host_warn(const stk_call *call, const char *text)
+{
+    const stk_pipeline *p = call->impl;
+    if (p->plan.config.log)
+        p->plan.config.log(p->plan.config.log_arg, STK_LOG_WARNING, text);
+}
+
 /* Where the work at hand ends, or where it will go on when there is none. */
 static bool host_peek(const stk_call *call, int64_t ahead, int64_t *out_index)
 {
@@ -190,4 +197,7 @@ const stk_host stk__host = {
     .peek = host_peek,
     .plan_describe = stk__schema_describe,
     .plan_description = stk__schema_description,
+    .plan_set_classes = stk__schema_set_classes,
+    .plan_has_classes = stk__schema_has_classes,
+    .warn = host_warn,
 };

@@ -162,6 +162,7 @@ static stk_status bind_strings(stk__step *step, stk_strings *out, const stk_opti
     }
     out->items = all;
     out->count += count;
+    out->listed = out->listed || arg->kind == STK_ARG_LIST;
     return STK_OK;
 }
 

@@ -57,6 +57,7 @@ typedef struct stk__var {
     bool needed;
     bool read; /* by an op behind the one that writes it */
     int column; /* of the batch; -1: none */
+    bool classes; /* its numbers name classes */
 } stk__var;
 
 /* An order op behind a filter: it counts what passes. */
@@ -133,6 +134,8 @@ stk_status stk__schema_remove(stk_plan *plan, const char *name, stk_error *err);
 stk_status stk__schema_rename(stk_plan *plan, const char *from, const char *to, stk_error *err);
 void stk__schema_describe(stk_plan *plan, const void *description);
 const void *stk__schema_description(const stk_plan *plan);
+void stk__schema_set_classes(stk_plan *plan, int id);
+bool stk__schema_has_classes(const stk_plan *plan, int id);
 int stk__schema_count(const stk_plan *plan);
 void stk__schema_field(const stk_plan *plan, int i, stk_field *out);
 

@@ -67,6 +67,16 @@ const void *stk__schema_description(const stk_plan *p)
     return p->plan->description;
 }
 
+void stk__schema_set_classes(stk_plan *p, int id)
+{
+    p->plan->vars[id].classes = true;
+}
+
+bool stk__schema_has_classes(const stk_plan *p, int id)
+{
+    return p->plan->vars[id].classes;
+}
+
 stk_status stk__schema_read(stk_plan *p, const char *name, int *out_id, stk_field *out_field, stk_error *err)
 {
     const int at = find_visible(p->plan, name);

@@ -125,8 +125,8 @@ static void row_failed(stk__worker *w, stk__tile_sample *ts, int step, stk_error
     stk__part *part = w->part;
     stk__error_origin(error, &ts->sample.origin, p->plan.segment[step]->op->name); /* unless the op was named already */
     ts->alive = false;
-    const bool about_data =
-        error->status == STK_CORRUPT || error->status == STK_IO || error->status == STK_UNSUPPORTED;
+    const bool about_data = error->status == STK_CORRUPT || error->status == STK_UNFIT || error->status == STK_IO ||
+                            error->status == STK_UNSUPPORTED;
     if (p->direct || !about_data || p->plan.config.on_error == STK_ON_ERROR_STOP) {
         run_failed(part, ts->sample.row, error);
         return;

@@ -18,6 +18,8 @@ typedef enum stk__feature_kind {
     STK__FEATURE_INT64 = 3
 } stk__feature_kind;
 
+extern const char *const stk__example_kind_names[4];
+
 /* The BytesList, FloatList or Int64List of one feature, as a window on the record. */
 typedef struct stk__feature {
     stk__wire list;

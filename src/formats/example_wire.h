@@ -47,9 +47,6 @@ typedef struct stk__example_field {
     stk__wire value;
 } stk__example_field;
 
-/* Indexed by stk__feature_kind. */
-extern const char *const stk__example_kind_names[4];
-
 static inline long long stk__example_byte_of(const stk__example_place *at, const uint8_t *p)
 {
     return (long long)(p - at->begin);

@@ -176,6 +176,7 @@ static stk_status keep_files(walk *w, const names *files, stk_error *err)
                                            .names = f->name_count,
                                            .count = (int64_t)files->count};
     const char *path = w->path.data + w->root_length;
+    path += *path == '/'; /* below a root without classes */
     stk__text_write(&f->text, path, strlen(path) + 1);
     for (size_t i = 0; i < files->count; i++) {
         f->name_at[f->name_count++] = f->text.length;
@@ -277,11 +278,22 @@ static stk_status take_classes(stk__folder *f, const stk__folder_config *config,
 
 static stk_status no_classes(const stk__folder *f, int64_t others, stk_error *err)
 {
-    stk_error_set(err, STK_IO, "has no directory in it, but %lld other entries; wanted a directory for each class",
+    stk_error_set(err, STK_IO, "has no directory in it, but %lld other entries; wanted a directory for each class "
+                  "(labels=false takes pictures without classes)",
                   (long long)others);
     if (err)
         snprintf(err->file, sizeof err->file, "%s", f->roots->count ? f->roots->items[0] : "");
     return STK_IO;
+}
+
+/* One class without a name, so that all the rest is the same. */
+static stk_status take_no_class(stk__folder *f, stk_error *err)
+{
+    f->classes = stk__calloc(1, sizeof *f->classes);
+    if (!f->classes || !(f->classes[0] = stk__strdup("")))
+        return stk__nomem(sizeof *f->classes, err);
+    f->class_count = 1;
+    return STK_OK;
 }
 
 static stk_status list_classes(stk__folder *f, const stk__folder_config *config, stk_error *err)
@@ -322,8 +334,13 @@ static stk_status empty_class(const walk *w, const char *name, stk_error *err)
     stk__text t;
     stk__text_fixed(&t, list, sizeof list);
     put_extensions(&t, w->config->extensions);
-    stk_error_set(err, STK_IO, "class '%.100s' has no file, wanted at least one that ends in %s; %lld others are there",
-                  name, list, (long long)w->others);
+    if (w->config->flat)
+        stk_error_set(err, STK_IO, "has no file, wanted at least one that ends in %s; %lld others are there", list,
+                      (long long)w->others);
+    else
+        stk_error_set(err, STK_IO,
+                      "class '%.100s' has no file, wanted at least one that ends in %s; %lld others are there", name, list,
+                      (long long)w->others);
     if (err)
         snprintf(err->file, sizeof err->file, "%s", w->folder->roots->items[0]);
     return STK_IO;
@@ -339,12 +356,12 @@ static stk_status walk_class(walk *w, const char *name, stk_error *err)
         struct stat st;
         w->root = (int64_t)i;
         stk__text_reset(&w->path);
-        stk__text_printf(&w->path, "%s/", f->roots->items[i]);
+        stk__text_printf(&w->path, w->config->flat ? "%s" : "%s/", f->roots->items[i]);
         w->root_length = w->path.length;
         stk__text_puts(&w->path, name);
         if (w->path.failed)
             return stk__nomem(strlen(name), err);
-        if (stat(w->path.data, &st) != 0 && errno == ENOENT)
+        if (!w->config->flat && stat(w->path.data, &st) != 0 && errno == ENOENT)
             continue;
         STK_TRY(walk_dir(w, NULL, err));
     }
@@ -394,7 +411,7 @@ stk_status stk__folder_open(const stk__paths *roots, const stk__folder_config *c
         return stk__nomem(sizeof *f, err);
     f->roots = roots;
     walk w = {.folder = f, .config = config};
-    stk_status status = list_classes(f, config, err);
+    stk_status status = config->flat ? take_no_class(f, err) : list_classes(f, config, err);
     for (size_t i = 0; i < f->class_count && status == STK_OK; i++) {
         w.class_number = (int64_t)i;
         status = walk_class(&w, f->classes[i], err);

@@ -14,6 +14,7 @@ typedef struct stk__folder_config {
     const char *extensions;     /* of the files that count: "jpg;png" */
     const char *const *classes; /* names of the directories, in order */
     size_t class_count;         /* 0: all directories, sorted by name */
+    bool flat;                  /* there are no classes: all files of the roots and below them, as class 0 */
     /* Called now and then while listing; may be NULL. Returning false cancels. */
     bool (*progress)(void *arg, int64_t files);
     void *progress_arg;
@@ -23,7 +24,7 @@ typedef struct stk__folder_config {
 typedef struct stk__folder_place {
     int64_t class_number;
     const char *root;
-    const char *directory; /* the class, and what lies below it */
+    const char *directory; /* the class, and what lies below it; empty: the root itself */
     const char *name;
 } stk__folder_place;
 

@@ -92,6 +92,7 @@ void stk__image_decoder_free(stk__image_decoder *decoder)
     stk__png_free(decoder->png, &decoder->memory);
     room_clear(decoder, &decoder->pixels);
     room_clear(decoder, &decoder->work);
+    room_clear(decoder, &decoder->wide);
     stk__free(decoder);
 }
 
@@ -114,19 +115,43 @@ void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, si
     return room->data;
 }
 
-stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
-                                 stk__image_got *got, stk_error *err)
+static stk_status get_pixels(stk__image_decoder *decoder, stk__image_room *room, int32_t width, int32_t height,
+                             int32_t channels, int32_t element_bytes, stk__image_got *got, stk_error *err)
 {
     size_t row, size;
-    if (__builtin_mul_overflow((size_t)width, (size_t)channels, &row) ||
+    if (__builtin_mul_overflow((size_t)width, (size_t)channels * (size_t)element_bytes, &row) ||
         __builtin_mul_overflow(row, (size_t)height, &size) || size > PTRDIFF_MAX)
         return stk_error_set(err, STK_NOMEM, "%d x %d pixels of %d channels are more than memory can hold", (int)width,
                              (int)height, (int)channels);
-    uint8_t *data = stk__image_room_get(decoder, &decoder->pixels, size, err);
+    uint8_t *data = stk__image_room_get(decoder, room, size, err);
     if (!data)
         return err ? err->status : STK_NOMEM;
-    got->pixels = (stk__pixels){data, width, height, channels, 1, (ptrdiff_t)row};
+    got->pixels = (stk__pixels){data, width, height, channels, element_bytes, (ptrdiff_t)row};
     return STK_OK;
+}
+
+stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
+                                 stk__image_got *got, stk_error *err)
+{
+    return get_pixels(decoder, &decoder->pixels, width, height, channels, 1, got, err);
+}
+
+stk_status stk__image_wide_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
+                               stk__image_got *got, stk_error *err)
+{
+    return get_pixels(decoder, &decoder->wide, width, height, channels, 2, got, err);
+}
+
+stk_status stk__image_check_stored(const stk__image_info *info, stk_error *err)
+{
+    static const char *const kinds[] = {"nothing", "gray", "gray with alpha", "colour", "colour with alpha"};
+    if (info->numbers)
+        return STK_OK;
+    if (info->kind == STK__IMAGE_GIF)
+        return stk_error_set(err, STK_UNFIT, "GIF whose first frame does not fill its screen: the rest has no number");
+    return stk_error_set(err, STK_UNFIT, "%s of %d bits of %s, wanted one whole number for each pixel: a PNG or "
+                         "GIF with a palette, or a gray PNG", stk__image_kind_name(info->kind), (int)info->bits,
+                         kinds[(unsigned)info->channels < STK_COUNT(kinds) ? info->channels : 0]);
 }
 
 static stk_status check_want(const stk__image_info *info, const stk__image_want *want, stk_error *err)
@@ -138,13 +163,31 @@ static stk_status check_want(const stk__image_info *info, const stk__image_want 
                              (int)info->height);
     if (want->channels != 1 && want->channels != 3 && want->channels != 4)
         return stk_error_set(err, STK_INVALID, "wanted %d channels: there are 1, 3 and 4", (int)want->channels);
+    if (!want->stored)
+        return STK_OK;
+    if (want->channels != 1)
+        return stk_error_set(err, STK_INVALID, "wanted %d channels of stored numbers, which have 1", (int)want->channels);
+    return stk__image_check_stored(info, err);
+}
+
+/* 8 bits as 16: 255 becomes 65535, unless numbers are wanted as they are. */
+static stk_status widen(stk__image_decoder *decoder, bool as_is, stk__image_got *got, stk_error *err)
+{
+    const stk__pixels in = got->pixels;
+    const uint16_t factor = as_is ? 1 : 257;
+    STK_TRY(stk__image_wide_get(decoder, in.width, in.height, in.channels, got, err));
+    for (int32_t y = 0; y < in.height; y++) {
+        const uint8_t *restrict from = stk__pixel_row(&in, y);
+        uint16_t *restrict to = (uint16_t *)(void *)stk__pixel_row(&got->pixels, y);
+        for (size_t i = 0; i < (size_t)in.width * (size_t)in.channels; i++)
+            to[i] = (uint16_t)(from[i] * factor);
+    }
     return STK_OK;
 }
 
-stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
-                             const stk__image_want *want, stk__image_got *out, stk_error *err)
+static stk_status decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
+                         const stk__image_want *want, stk__image_got *out, stk_error *err)
 {
-    STK_TRY(check_want(info, want, err));
     switch (info->kind) {
     case STK__IMAGE_JPEG:
         return stk__jpeg_decode(decoder, data, size, info, want, out, err);
@@ -160,6 +203,16 @@ stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, s
         break;
     }
     return refuse(data, size, err);
+}
+
+stk_status stk__image_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
+                             const stk__image_want *want, stk__image_got *out, stk_error *err)
+{
+    STK_TRY(check_want(info, want, err));
+    STK_TRY(decode(decoder, data, size, info, want, out, err));
+    if (want->wide && out->pixels.element_bytes == 1)
+        return widen(decoder, want->stored, out, err);
+    return STK_OK;
 }
 
 void stk__image_prepare_pair(const stk__image_job *a, const stk__image_job *b)

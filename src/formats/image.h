@@ -1,4 +1,4 @@
-/* Compressed images: what they are, and any part of them as uint8 pixels. */
+/* Compressed images: what they are, and any part of them as uint8 or uint16 pixels. */
 #ifndef STK_FORMATS_IMAGE_H
 #define STK_FORMATS_IMAGE_H
 
@@ -27,6 +27,9 @@ typedef struct stk__image_info {
     int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3, 4 with alpha (or CMYK) */
     int32_t bits;          /* of one sample */
     int32_t orientation;   /* EXIF, 1 to 8; 1 where there is none */
+    int32_t colors;        /* of the palette that pixels are places in; 0: there is none, or the format says too little */
+    bool ramp;             /* entry i of that palette is the gray i: places and grays are the same numbers */
+    bool numbers;          /* one number is stored for each pixel, a place in a palette or gray, which `stored` gives */
 } stk__image_info;
 
 /*
@@ -43,6 +46,8 @@ typedef struct stk__image_want {
     int32_t cover_width, cover_height; /* what the rectangle will be resized to: a smaller decode is fine as long as the
                                           rectangle has at least this size; 0: full size */
     bool exact;                  /* the same pixels as the reference decoder gives: no scaled decode */
+    bool wide;                   /* uint16 in place of uint8: all of 16 bits; what has fewer is spread over 0 to 65535 */
+    bool stored;                 /* the numbers as the file has them, neither looked up nor spread: 1 channel, and `numbers` */
 } stk__image_want;
 
 /* What was decoded: a rectangle that holds the wanted one. */
@@ -51,6 +56,9 @@ typedef struct stk__image_got {
     int32_t x, y;              /* of its first pixel, in the (scaled) picture */
     int32_t scaled_width, scaled_height; /* size of the whole (scaled) picture */
 } stk__image_got;
+
+/* Whether `stored` can be had of this picture; UNFIT, with what it is instead. */
+stk_status stk__image_check_stored(const stk__image_info *info, stk_error *err);
 
 /* Where a decoder's memory comes from: it must count towards the budget. NULL with err set when there is none. */
 typedef struct stk__image_memory {
@@ -90,11 +98,11 @@ void stk__image_prepare_pair(const stk__image_job *a, const stk__image_job *b);
 
 /* ---- writing ---- */
 
-/* Upper bounds of what the encoders write; 0 on overflow. */
-size_t stk__png_bound(int32_t width, int32_t height, int32_t channels);
+/* Upper bounds of what the encoders write; 0 on overflow. Pixels of PNG may have 1 or 2 bytes for each channel. */
+size_t stk__png_bound(int32_t width, int32_t height, int32_t pixel_bytes);
 size_t stk__jpeg_bound(int32_t width, int32_t height, int32_t channels);
 
-/* 1, 3 or 4 channels (2: gray and alpha); level 0 (stored) to 12. `out` has stk__png_bound bytes. */
+/* 1, 3 or 4 channels (2: gray and alpha) of 1 or 2 bytes; level 0 (stored) to 12. `out` has stk__png_bound bytes. */
 stk_status stk__png_encode(stk__image_decoder *decoder, const stk__pixels *in, int level, uint8_t *out, size_t *out_size,
                            stk_error *err);
 /* 1 or 3 channels; quality 1 to 100; subsampling 444, 422 or 420. */

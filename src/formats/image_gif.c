@@ -139,6 +139,8 @@ stk_status stk__gif_probe(const uint8_t *data, size_t size, stk__image_info *out
         .channels = file.transparent != NO_INDEX || !fills_screen(&file) ? 4 : 3,
         .bits = 8,
         .orientation = 1,
+        .colors = file.color_count,
+        .numbers = fills_screen(&file),
     };
     return STK_OK;
 }
@@ -176,13 +178,17 @@ static stk_status put_row(const gif_file *file, const uint8_t *line, int32_t y, 
     const int32_t end = STK_MIN(want->x + want->width, file->frame_x + file->frame_width);
     for (int32_t x = from; x < end; x++) {
         const int32_t index = line[x - file->frame_x];
+        uint8_t *to = stk__pixel_row(out, to_y) + (size_t)(x - want->x) * (size_t)out->channels;
+        if (want->stored) {
+            to[0] = (uint8_t)index;
+            continue;
+        }
         if (index == file->transparent)
             continue;
         if (index >= file->color_count)
             return stk_error_set(err, STK_CORRUPT, "GIF is damaged: pixel with colour %d, but its table has %d",
                                  (int)index, (int)file->color_count);
-        put_pixel(stk__pixel_row(out, to_y) + (size_t)(x - want->x) * (size_t)out->channels, out->channels,
-                  file->colors + 3 * (size_t)index, 255);
+        put_pixel(to, out->channels, file->colors + 3 * (size_t)index, 255);
     }
     return STK_OK;
 }

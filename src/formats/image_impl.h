@@ -14,6 +14,7 @@ struct stk__image_decoder {
     stk__image_memory memory;
     stk__image_room pixels; /* what `got` points to */
     stk__image_room work;   /* inflated rows, palettes, ... */
+    stk__image_room wide;   /* what `got` points to where uint16 is wanted */
     struct stk__jpeg *jpeg; /* made by the first JPEG, see image_jpeg.c */
     struct stk__png *png;   /* made by the first PNG, see image_png.c */
     bool ready;             /* `work` has rows that png->ready tells about */
@@ -25,6 +26,9 @@ void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, si
 /* Sets got->pixels to a room of width x height x channels with tight rows. */
 stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
                                  stk__image_got *got, stk_error *err);
+/* The same for uint16, in a room of its own. */
+stk_status stk__image_wide_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
+                               stk__image_got *got, stk_error *err);
 
 /* One probe and one decode for each format; same contracts as stk__image_probe and stk__image_decode. */
 stk_status stk__jpeg_probe(const uint8_t *data, size_t size, bool want_orientation, stk__image_info *out, stk_error *err);

@@ -212,18 +212,32 @@ static stk_status walk_chunks(const uint8_t *data, size_t size, png_depth depth,
     return STK_OK;
 }
 
+static bool is_ramp(const stk__png_file *file)
+{
+    for (uint32_t i = 0; i < file->palette_count; i++) {
+        const uint8_t *rgb = file->palette + 3 * (size_t)i;
+        if (rgb[0] != i || rgb[1] != i || rgb[2] != i)
+            return false;
+    }
+    return true;
+}
+
 stk_status stk__png_probe(const uint8_t *data, size_t size, bool want_orientation, stk__image_info *out, stk_error *err)
 {
     stk__png_file file;
     STK_TRY(walk_chunks(data, size, want_orientation ? TO_END : TO_DATA, &file, err));
-    const int samples = file.color == STK__PNG_PALETTE ? 3 : stk__png_samples(file.color);
+    const bool palette = file.color == STK__PNG_PALETTE;
+    const int samples = palette ? 3 : stk__png_samples(file.color);
     *out = (stk__image_info){
         .kind = STK__IMAGE_PNG,
         .width = file.width,
         .height = file.height,
         .channels = samples + (file.transparency != NULL),
-        .bits = file.color == STK__PNG_PALETTE ? 8 : file.bits,
+        .bits = palette ? 8 : file.bits,
         .orientation = want_orientation ? file.orientation : 1,
+        .colors = palette ? (int32_t)file.palette_count : 0,
+        .ramp = palette && is_ramp(&file),
+        .numbers = stk__png_samples(file.color) == 1,
     };
     return STK_OK;
 }

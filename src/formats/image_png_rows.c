@@ -1,6 +1,6 @@
 /*
  * Turns inflated rows of a PNG into pixels: they are unfiltered where they lie, then converted, and spread where they
- * are interlaced. Of 16 bits the high byte is kept, as libpng's strip_16 does.
+ * are interlaced. Of 16 bits the high byte is kept, as libpng's strip_16 does, unless uint16 is wanted.
  */
 #include "formats/image_png.h"
 
@@ -17,6 +17,8 @@ typedef struct png_convert {
     int samples;        /* of a stored pixel */
     size_t pixel;       /* whole bytes of a stored pixel, at least 1 */
     int32_t channels;   /* wanted */
+    size_t out_pixel;   /* bytes of a wanted pixel */
+    bool wide;          /* of 16 bits, and wanted so */
     bool lookup;        /* samples are indices of png->colors */
     uint32_t colors;    /* how many of those there are */
     const uint8_t *key; /* the stored pixel that is transparent, or NULL */
@@ -44,11 +46,14 @@ static void fill_colors(struct stk__png *png, const stk__png_file *file)
     }
 }
 
-static void convert_init(png_convert *c, struct stk__png *png, const stk__png_file *file, int32_t channels)
+static void convert_init(png_convert *c, struct stk__png *png, const stk__png_file *file, const stk__image_want *want)
 {
+    const int32_t channels = want->channels;
     *c = (png_convert){.file = file, .png = png, .samples = stk__png_samples(file->color), .channels = channels};
+    c->wide = want->wide && file->bits == 16;
+    c->out_pixel = (size_t)channels * (c->wide ? 2 : 1);
     c->pixel = file->bits < 8 ? 1 : (size_t)c->samples * (size_t)(file->bits / 8);
-    c->lookup = file->color == STK__PNG_PALETTE || file->bits < 8;
+    c->lookup = !want->stored && (file->color == STK__PNG_PALETTE || file->bits < 8);
     if (c->lookup) {
         fill_colors(png, file);
         c->colors = file->color == STK__PNG_PALETTE ? file->palette_count : 1u << file->bits;
@@ -177,21 +182,57 @@ static void convert_samples(const uint8_t *in, int samples, size_t count, uint8_
     }
 }
 
+static uint16_t read_be16(const uint8_t *p)
+{
+    return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+/* Samples of 16 bits, all of them; `out` may lie anywhere. */
+static void convert_wide(const uint8_t *in, int samples, size_t count, uint8_t *out, int32_t channels)
+{
+    const int color = samples >= 3 ? 3 : 1;
+    for (size_t i = 0; i < count; i++, in += 2 * samples, out += 2 * channels) {
+        uint16_t pixel[4];
+        for (int k = 0; k < 3; k++)
+            pixel[k] = read_be16(in + (color == 3 ? 2 * k : 0));
+        pixel[3] = samples > color ? read_be16(in + 2 * color) : UINT16_MAX;
+        if (channels == 1 && color == 3)
+            pixel[0] = stk__luma16(pixel[0], pixel[1], pixel[2]);
+        memcpy(out, pixel, 2 * (size_t)channels);
+    }
+}
+
+/* Pixels of the one colour that is transparent lose their alpha. */
+static void clear_key(const png_convert *c, const uint8_t *stored, size_t count, uint8_t *out)
+{
+    const size_t alpha = c->out_pixel / 4;
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(stored + i * c->pixel, c->key, c->pixel) == 0)
+            memset(out + i * c->out_pixel + 3 * alpha, 0, alpha);
+    }
+}
+
+static stk_status out_get(stk__image_decoder *decoder, const png_convert *c, const stk__image_want *want,
+                          stk__image_got *out, stk_error *err)
+{
+    return c->wide ? stk__image_wide_get(decoder, want->width, want->height, want->channels, out, err)
+                   : stk__image_pixels_get(decoder, want->width, want->height, want->channels, out, err);
+}
+
 /* `count` pixels from column `first` of an unfiltered row, to `out`. */
 static stk_status convert_row(const png_convert *c, const uint8_t *row, size_t first, size_t count, uint8_t *out,
                               stk_error *err)
 {
-    const uint8_t *in = samples_of(c, row, first, count);
-    if (c->lookup)
-        return look_up(c, in, count, out, err);
-    convert_samples(in, c->samples, count, out, c->channels);
-    if (c->key) {
-        const uint8_t *stored = row + first * c->pixel;
-        for (size_t i = 0; i < count; i++) {
-            if (memcmp(stored + i * c->pixel, c->key, c->pixel) == 0)
-                out[4 * i + 3] = 0;
-        }
+    if (c->wide) {
+        convert_wide(row + first * c->pixel, c->samples, count, out, c->channels);
+    } else {
+        const uint8_t *in = samples_of(c, row, first, count);
+        if (c->lookup)
+            return look_up(c, in, count, out, err);
+        convert_samples(in, c->samples, count, out, c->channels);
     }
+    if (c->key)
+        clear_key(c, row + first * c->pixel, count, out);
     return STK_OK;
 }
 
@@ -237,7 +278,7 @@ static stk_status take_rows(stk__image_decoder *decoder, const png_convert *c, u
             first + (size_t)want->x * c->pixel, want->width, want->height, want->channels, 1, (ptrdiff_t)stride};
         return STK_OK;
     }
-    STK_TRY(stk__image_pixels_get(decoder, want->width, want->height, want->channels, out, err));
+    STK_TRY(out_get(decoder, c, want, out, err));
     for (int32_t i = 0; i < want->height; i++)
         STK_TRY(convert_row(c, first + (size_t)i * stride, (size_t)want->x, (size_t)want->width,
                             stk__pixel_row(&out->pixels, i), err));
@@ -276,15 +317,14 @@ bool stk__png_rows_total(const stk__png_file *file, size_t *out)
 }
 
 /* Spreads the wanted part of a converted row of a pass over its row of the picture. */
-static void spread_row(const png_pass *pass, const uint8_t *in, int32_t count, const stk__image_want *want,
-                       uint8_t *out)
+static void spread_row(const png_pass *pass, const uint8_t *in, int32_t count, size_t pixel,
+                       const stk__image_want *want, uint8_t *out)
 {
-    const size_t channels = (size_t)want->channels;
     for (int32_t i = pass_extent(want->x, pass->x, pass->step_x); i < count; i++) {
         const int64_t x = pass->x + (int64_t)i * pass->step_x - want->x;
         if (x >= want->width)
             break;
-        memcpy(out + (size_t)x * channels, in + (size_t)i * channels, channels);
+        memcpy(out + (size_t)x * pixel, in + (size_t)i * pixel, pixel);
     }
 }
 
@@ -292,7 +332,7 @@ static stk_status take_interlaced(stk__image_decoder *decoder, const png_convert
                                   const stk__image_want *want, stk__image_got *out, stk_error *err)
 {
     const stk__png_file *file = c->file;
-    STK_TRY(stk__image_pixels_get(decoder, want->width, want->height, want->channels, out, err));
+    STK_TRY(out_get(decoder, c, want, out, err));
     for (size_t p = 0; p < STK_COUNT(passes); p++) {
         const png_pass *pass = &passes[p];
         const int32_t width = pass_extent(file->width, pass->x, pass->step_x);
@@ -304,7 +344,7 @@ static stk_status take_interlaced(stk__image_decoder *decoder, const png_convert
             if (y < 0 || y >= want->height)
                 continue;
             STK_TRY(convert_row(c, rows + 1, 0, (size_t)width, converted, err));
-            spread_row(pass, converted, width, want, stk__pixel_row(&out->pixels, (int32_t)y));
+            spread_row(pass, converted, width, c->out_pixel, want, stk__pixel_row(&out->pixels, (int32_t)y));
         }
     }
     return STK_OK;
@@ -312,14 +352,14 @@ static stk_status take_interlaced(stk__image_decoder *decoder, const png_convert
 
 size_t stk__png_scratch(const stk__png_file *file)
 {
-    return (size_t)file->width * 4 * ((file->bits != 8) + file->interlaced);
+    return (size_t)file->width * (4 * (size_t)(file->bits != 8) + 8 * (size_t)file->interlaced);
 }
 
 stk_status stk__png_take(stk__image_decoder *decoder, const stk__png_file *file, uint8_t *rows, uint8_t *scratch,
                          const stk__image_want *want, stk__image_got *out, stk_error *err)
 {
     png_convert convert;
-    convert_init(&convert, decoder->png, file, want->channels);
+    convert_init(&convert, decoder->png, file, want);
     convert.unpacked = scratch;
     if (!file->interlaced)
         return take_rows(decoder, &convert, rows, want, out, err);

@@ -33,18 +33,18 @@ static size_t close_chunk(uint8_t *p, const char *name, size_t size)
 }
 
 /* Bytes of all rows with their filter bytes; 0 on overflow. */
-static size_t rows_bytes(int32_t width, int32_t height, int32_t channels)
+static size_t rows_bytes(int32_t width, int32_t height, int32_t pixel)
 {
     size_t total;
-    if (width < 1 || height < 1 || channels < 1 || channels > 4 ||
-        __builtin_mul_overflow((size_t)width * (size_t)channels + 1, (size_t)height, &total))
+    if (width < 1 || height < 1 || pixel < 1 || pixel > 8 ||
+        __builtin_mul_overflow((size_t)width * (size_t)pixel + 1, (size_t)height, &total))
         return 0;
     return total;
 }
 
-size_t stk__png_bound(int32_t width, int32_t height, int32_t channels)
+size_t stk__png_bound(int32_t width, int32_t height, int32_t pixel_bytes)
 {
-    const size_t total = rows_bytes(width, height, channels);
+    const size_t total = rows_bytes(width, height, pixel_bytes);
     if (total == 0 || total > INT32_MAX)
         return 0;
     /* A chunk has at most 2^31 - 1 bytes, and one IDAT has to do. */
@@ -92,11 +92,27 @@ static void choose_filter(uint8_t *out, uint8_t *scratch, const uint8_t *row, co
     }
 }
 
+/* A row with the high byte of each sample first; 16 bits are turned into `room`. */
+static const uint8_t *row_bytes(const stk__pixels *in, int32_t y, uint8_t *room)
+{
+    const uint8_t *row = stk__pixel_row(in, y);
+    if (in->element_bytes == 1)
+        return row;
+    const uint16_t *samples = (const uint16_t *)(const void *)row;
+    for (size_t i = 0; i < (size_t)in->width * (size_t)in->channels; i++) {
+        room[2 * i] = (uint8_t)(samples[i] >> 8);
+        room[2 * i + 1] = (uint8_t)samples[i];
+    }
+    return room;
+}
+
+/* `scratch` has room for three rows. */
 static void filter_rows(const stk__pixels *in, bool filtered, uint8_t *out, uint8_t *scratch)
 {
-    const size_t pixel = (size_t)in->channels, size = (size_t)in->width * pixel;
-    for (int32_t y = 0; y < in->height; y++, out += size + 1) {
-        const uint8_t *row = stk__pixel_row(in, y), *above = y ? stk__pixel_row(in, y - 1) : NULL;
+    const size_t pixel = stk__pixel_bytes(in), size = (size_t)in->width * pixel;
+    const uint8_t *above = NULL, *row;
+    for (int32_t y = 0; y < in->height; y++, out += size + 1, above = row) {
+        row = row_bytes(in, y, scratch + size * (size_t)(1 + y % 2));
         if (filtered) {
             choose_filter(out, scratch, row, above, size, pixel);
         } else {
@@ -113,26 +129,27 @@ static size_t put_header(uint8_t *out, const stk__pixels *in)
     uint8_t *p = out + 16;
     put_be32(p, (uint32_t)in->width);
     put_be32(p + 4, (uint32_t)in->height);
-    memcpy(p + 8, (uint8_t[]){8, colors[in->channels], 0, 0, 0}, 5);
+    memcpy(p + 8, (uint8_t[]){(uint8_t)(8 * in->element_bytes), colors[in->channels], 0, 0, 0}, 5);
     return 8 + close_chunk(out + 8, "IHDR", 13);
 }
 
 stk_status stk__png_encode(stk__image_decoder *decoder, const stk__pixels *in, int level, uint8_t *out,
                            size_t *out_size, stk_error *err)
 {
-    const size_t bound = in->element_bytes == 1 ? stk__png_bound(in->width, in->height, in->channels) : 0;
+    const bool sound = in->channels >= 1 && in->channels <= 4 && (in->element_bytes == 1 || in->element_bytes == 2);
+    const size_t bound = sound ? stk__png_bound(in->width, in->height, in->channels * in->element_bytes) : 0;
     if (bound == 0 || level < 0 || level > STK__PNG_LEVEL_MAX)
         return stk_error_set(
             err, STK_INVALID,
             "PNG cannot hold %d x %d pixels of %d channels with %d bytes each at level %d, wanted 1 to 4 channels of "
-            "1 byte, less than 2 GiB, level 0 to 12",
+            "1 or 2 bytes, less than 2 GiB, level 0 to 12",
             (int)in->width, (int)in->height, (int)in->channels, (int)in->element_bytes, level);
     struct stk__png *png;
     STK_TRY(stk__png_get(decoder, &png, err));
     if (!png->deflate[level] && !(png->deflate[level] = libdeflate_alloc_compressor(level)))
         return stk_error_set(err, STK_NOMEM, "no memory for libdeflate at level %d", level);
-    const size_t total = rows_bytes(in->width, in->height, in->channels);
-    const size_t scratch = (size_t)in->width * (size_t)in->channels;
+    const size_t total = rows_bytes(in->width, in->height, in->channels * in->element_bytes);
+    const size_t scratch = 3 * (size_t)in->width * stk__pixel_bytes(in);
     uint8_t *rows = stk__image_room_get(decoder, &decoder->work, total + scratch, err);
     if (!rows)
         return err ? err->status : STK_NOMEM;

@@ -15,6 +15,11 @@ static inline uint8_t stk__luma(uint8_t r, uint8_t g, uint8_t b)
     return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 0x8000u) >> 16);
 }
 
+static inline uint16_t stk__luma16(uint16_t r, uint16_t g, uint16_t b)
+{
+    return (uint16_t)((19595ull * r + 38470ull * g + 7471ull * b + 0x8000u) >> 16);
+}
+
 /* All three channels become luma. */
 void stk__color_gray(const stk__pixels *image);
 /* Mean luma, rounded to nearest as Pillow's contrast does. */

@@ -85,9 +85,10 @@ static bool is_part(int32_t start, int32_t size, int32_t whole, int32_t limit)
 static bool is_sound(const stk__resize *r, int32_t in_width, int32_t in_height, int32_t channels)
 {
     /* Offsets of bytes and lanes in a row are kept in 32 bits. */
-    const int32_t limit = (INT32_MAX - 256) / 4;
+    const int32_t most = r->filter == STK__FILTER_NEAREST ? 8 : STK__CHANNELS_MAX;
+    const int32_t limit = (INT32_MAX - 256) / most;
     const stk__box *b = &r->box;
-    return channels >= 1 && channels <= STK__CHANNELS_MAX && in_width >= 1 && in_height >= 1 && in_width <= limit &&
+    return channels >= 1 && channels <= most && in_width >= 1 && in_height >= 1 && in_width <= limit &&
            in_height <= limit && is_part(r->crop_x, r->width, whole_width(r), limit) &&
            is_part(r->crop_y, r->height, whole_height(r), limit) && b->x0 >= 0 && b->y0 >= 0 && b->x0 < b->x1 &&
            b->y0 < b->y1 && b->x1 <= in_width && b->y1 <= in_height;
@@ -142,8 +143,11 @@ static void run_pick(const stk__resize *r, const stk__resize_plan *p, const stk_
             case 3:
                 pick_row(p->row, row, p->x.start, r->width, 3);
                 break;
-            default:
+            case 4:
                 pick_row(p->row, row, p->x.start, r->width, 4);
+                break;
+            default:
+                pick_row(p->row, row, p->x.start, r->width, (size_t)p->channels);
             }
             held = from;
         }

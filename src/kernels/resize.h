@@ -32,7 +32,8 @@ size_t stk__resize_scratch(const stk__resize *r, int32_t in_width, int32_t in_he
 /*
  * Fixed-point arithmetic, so every CPU gives the same bytes; within 1 of Pillow (BILINEAR, BICUBIC a = -0.5, AREA = its
  * BOX, NEAREST exact). Along x first, clipped, then along y, as Pillow up to 12 does; later ones may turn that round, which
- * matters where BICUBIC overshoots. `scratch` is 64-byte aligned.
+ * matters where BICUBIC overshoots. NEAREST takes up to 8 channels: it copies whole pixels, so they may be the bytes of
+ * other elements. `scratch` is 64-byte aligned.
  */
 void stk__resize_run(const stk__resize *r, const stk__pixels *in, void *scratch, stk__row_sink sink, void *arg);
 

@@ -204,7 +204,7 @@ void stk__augment_draw(const stk__augment_space *space, stk_random *r, int bin, 
 stk_status stk__augment_plan(stk_plan *plan, const stk_host *host, stk__augment_state *s, stk__image_draw draw,
                              stk_error *err)
 {
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_COLORS, err));
     if (s->op.from.shape[2] == 2)
         return host->fail(err, STK_INVALID, "field '%s' has 2 channels, wanted 1, 3 or 4", s->field);
     s->op.kind = STK__ACT_PIXELS;

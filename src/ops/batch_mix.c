@@ -11,11 +11,10 @@
 /* ---- planning ---- */
 
 /* Reads a field and sets the bytes of a row. */
-static stk_status plan_field(stk_plan *plan, const stk_host *host, const char *name, stk_field *field,
+static stk_status plan_field(stk_plan *plan, const stk_host *host, const char *name, int *out_id, stk_field *field,
                              size_t *out_bytes, stk_error *err)
 {
-    int id;
-    STK_TRY(host->plan_read(plan, name, &id, field, err));
+    STK_TRY(host->plan_read(plan, name, out_id, field, err));
     size_t bytes = stk_dtype_size(field->dtype);
     for (int32_t i = 0; i < field->ndim; i++) {
         if (field->shape[i] < 0)
@@ -32,10 +31,12 @@ stk_status stk__mix_plan(stk_plan *plan, const stk_host *host, stk__mix_state *s
     stk_field *image = &s->image_field, *label = &s->label_field;
     if (strcmp(s->image, s->label) == 0)
         return host->fail(err, STK_INVALID, "image and label are both '%s'", s->image);
-    STK_TRY(plan_field(plan, host, s->image, image, &s->image_bytes, err));
+    int id;
+    STK_TRY(plan_field(plan, host, s->image, &id, image, &s->image_bytes, err));
+    s->classes = host->plan_has_classes(plan, id);
     if (image->dtype == STK_BYTES)
         return host->fail(err, STK_INVALID, "field '%s' holds bytes; put decode_image before batch", s->image);
-    STK_TRY(plan_field(plan, host, s->label, label, &s->label_bytes, err));
+    STK_TRY(plan_field(plan, host, s->label, &id, label, &s->label_bytes, err));
     if (label->dtype != STK_FLOAT32 || label->ndim < 1)
         return host->fail(err, STK_INVALID,
                           "field '%s' is %s with %d dimensions, wanted float32 rows; put one_hot before batch",

@@ -10,6 +10,7 @@ typedef struct stk__mix_state {
     double alpha, p;
     stk_field image_field, label_field; /* of one row; names are the engine's */
     size_t image_bytes, label_bytes;    /* of one row */
+    bool classes;                       /* the image's numbers name classes */
 } stk__mix_state;
 
 /* Reads both fields, which must have fixed shapes; labels must be float32. */

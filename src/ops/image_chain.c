@@ -229,7 +229,8 @@ static stk_status decode(stk__image_work *work, rect r, int32_t cover_width, int
     const rect stored = to_stored(r, info->orientation, info->width, info->height);
     const stk__image_want want = {stored.x, stored.y, stored.width, stored.height, (int32_t)d->channels,
                                   swap ? cover_height : cover_width, swap ? cover_width : cover_height,
-                                  d->exact || cover_width == 0};
+                                  d->exact || cover_width == 0, d->dtype == STK__DECODE_UINT16,
+                                  d->mode == STK__DECODE_INDEX};
     stk__image_decoder *decoder;
     stk__image_got got;
     STK_TRY(get_decoder(work->worker, work->worker->ahead == work->bytes.data, &decoder, err));
@@ -521,9 +522,14 @@ static stk_status resize_input(stk__image_work *work, rect from, stk__resize *r,
     return STK_OK;
 }
 
-static stk_status resize(stk__image_work *work, stk__resize *r, const stk__pixels *in, stk__row_sink sink, void *arg,
+static stk_status resize(stk__image_work *work, stk__resize *r, const stk__pixels *pixels, stk__row_sink sink, void *arg,
                          stk_error *err)
 {
+    /* What is not uint8 is only picked, whole pixels at a time, so its bytes can be the channels. */
+    stk__pixels bytes = *pixels;
+    bytes.channels *= bytes.element_bytes;
+    bytes.element_bytes = 1;
+    const stk__pixels *in = &bytes;
     const size_t size = stk__resize_scratch(r, in->width, in->height, in->channels);
     if (size == 0)
         return stk_error_set(err, STK_CORRUPT, "cannot resize %d x %d pixels to %d x %d", in->width, in->height, r->width,
@@ -574,7 +580,7 @@ static stk_status act_resize(chain *c, size_t *i, bool *out_done, stk_error *err
     *i += 1 + fold_after(&r, act + 1, c->count - *i - 1);
     stk__pixels in;
     STK_TRY(resize_input(work, from, &r, &in, err));
-    *out_done = only_storing(c->acts + *i, c->count - *i, STK_UINT8);
+    *out_done = work->dtype == STK_UINT8 && only_storing(c->acts + *i, c->count - *i, STK_UINT8);
     if (*out_done) {
         ending e;
         const stk__image_size size = {r.width, r.height, work->whole.channels};
@@ -670,6 +676,47 @@ static stk_status draw_all(chain *c, size_t from, stk_error *err)
     return STK_OK;
 }
 
+/* 16 bits where nothing was said: of gray they are measurements, so nobody may cut them; of a photograph, 8 do. */
+static stk_status check_depth(const stk_call *call, const stk__image_info *info, stk_error *err)
+{
+    stk__decode_state *d = call->state;
+    const char *kind = stk__image_kind_name(info->kind);
+    if (info->channels <= 2)
+        return stk_error_set(err, STK_INVALID, "%s of 16 bits of gray, as depth maps and scans are: dtype=uint16 keeps "
+                             "all of them, dtype=uint8 the high 8", kind);
+    if (!atomic_exchange(&d->told, true)) {
+        char text[256];
+        snprintf(text, sizeof text, "decode_image: field '%.60s' has a %s of 16 bits of colour, of which the high 8 are kept; "
+                 "dtype=uint16 keeps all, dtype=uint8 says that 8 are meant", d->field, kind);
+        call->host->warn(call, text);
+    }
+    return STK_OK;
+}
+
+/* What a picture holds, against what the op was told; where that can mean two things, it is an error that names both. */
+static stk_status check_meaning(const stk_call *call, const stk__image_info *info, stk_error *err)
+{
+    const stk__decode_state *d = call->state;
+    const char *kind = stk__image_kind_name(info->kind);
+    if (d->mode == STK__DECODE_INDEX) {
+        STK_TRY(stk__image_check_stored(info, err));
+        if (info->bits > 8 && d->dtype != STK__DECODE_UINT16)
+            return stk_error_set(err, STK_INVALID, "%s of %d bits: mode=index wants dtype=uint16 for its numbers", kind,
+                                 (int)info->bits);
+        return STK_OK;
+    }
+    if (d->mode == STK__DECODE_AUTO && d->channels == 1 && info->kind == STK__IMAGE_PNG && info->colors && !info->ramp)
+        return stk_error_set(err, STK_INVALID, "%s with a palette of %d colours: mode=index gives the numbers of its pixels, "
+                             "as for a mask of classes, mode=color the gray of their colours", kind, (int)info->colors);
+    if (d->mode == STK__DECODE_AUTO && d->channels == 1 && d->dtype == STK__DECODE_UINT16 && info->bits <= 8 &&
+        info->channels <= 2)
+        return stk_error_set(err, STK_INVALID, "%s of %d bits of gray, and dtype=uint16: mode=index keeps its numbers as they "
+                             "are, mode=color spreads them over 0 to 65535", kind, (int)info->bits);
+    if (info->bits == 16 && d->dtype == STK__DECODE_UINT8_IF_PLAIN)
+        return check_depth(call, info, err);
+    return STK_OK;
+}
+
 static stk_status start_encoded(chain *c, const stk__decode_state *d, const stk_value *value, stk_error *err)
 {
     stk__image_work *work = &c->work;
@@ -682,12 +729,13 @@ static stk_status start_encoded(chain *c, const stk__decode_state *d, const stk_
     if ((int64_t)info->width * info->height > d->max_pixels)
         return stk_error_set(err, STK_CORRUPT, "%s image of %d x %d pixels, wanted at most max_pixels=%lld",
                              stk__image_kind_name(info->kind), info->width, info->height, (long long)d->max_pixels);
+    STK_TRY(check_meaning(c->calls[0], info, err));
     const bool swap = info->orientation >= 5;
     work->decode = d;
     work->whole = (stk__image_size){swap ? info->height : info->width, swap ? info->width : info->height,
                                     (int32_t)d->channels};
     work->image.channels = (int32_t)d->channels;
-    work->image.element_bytes = 1;
+    work->image.element_bytes = (int32_t)stk_dtype_size(work->dtype);
     return STK_OK;
 }
 
@@ -709,7 +757,7 @@ static stk_status run_chain(chain *c, stk_error *err)
     const stk__image_op *first = c->calls[0]->state;
     const stk_value *value = &c->sample->values[first->in];
     c->count = c->at = 0;
-    c->work = (stk__image_work){.worker = c->calls[0]->worker, .dtype = first->decodes ? STK_UINT8 : first->from.dtype,
+    c->work = (stk__image_work){.worker = c->calls[0]->worker, .dtype = first->decodes ? first->to.dtype : first->from.dtype,
                                 .scale = 1};
     if (first->decodes)
         STK_TRY(start_encoded(c, (const stk__decode_state *)(const void *)first, value, err));
@@ -745,7 +793,8 @@ static bool plan_pair(const stk__decode_state *d, const stk_value *value, stk__i
     if (stk__image_probe(bytes.data, (size_t)bytes.size, false, info, NULL) != STK_OK || info->kind != STK__IMAGE_PNG ||
         (int64_t)info->width * info->height > STK_MIN((int64_t)PAIR_PIXELS, d->max_pixels))
         return false;
-    *want = (stk__image_want){.width = info->width, .height = info->height, .channels = (int32_t)d->channels, .exact = true};
+    *want = (stk__image_want){.width = info->width, .height = info->height, .channels = (int32_t)d->channels, .exact = true,
+                              .wide = d->dtype == STK__DECODE_UINT16, .stored = d->mode == STK__DECODE_INDEX};
     *job = (stk__image_job){.data = bytes.data, .size = (size_t)bytes.size, .info = info, .want = want};
     return true;
 }
@@ -771,7 +820,7 @@ static void pair_chain(const stk_call *const *calls, size_t count, const stk_sam
 
 /* What the ops so far have made of the pixels. */
 typedef struct progress {
-    bool other;      /* the image was no uint8 to begin with */
+    bool other;      /* the image is no uint8 to begin with */
     bool normalized, stored, erased, planar;
     stk_dtype dtype;
 } progress;
@@ -785,6 +834,7 @@ static bool may_follow(const progress *p, const stk__image_op *op)
     case STK__ACT_FLIP:
         return !p->stored;
     case STK__ACT_RESIZE:
+        return !p->stored && (!p->other || op->from.dtype == STK_UINT16);
     case STK__ACT_PIXELS:
         return !p->stored && !p->other;
     case STK__ACT_ERASE:
@@ -815,10 +865,13 @@ static void note_progress(progress *p, const stk__image_op *op)
 static bool chain_joins(const void *const *states, size_t count, const void *next)
 {
     const stk__image_op *first = states[0];
-    progress p = {.other = !first->decodes && first->from.dtype != STK_UINT8, .dtype = first->to.dtype};
+    const stk_dtype dtype = first->decodes ? first->to.dtype : first->from.dtype;
+    progress p = {.other = dtype != STK_UINT8, .dtype = first->to.dtype};
     if (first->kind == STK__ACT_NOTHING && !first->decodes)
         return false; /* a layout that is no act of the chain */
-    if (count >= ACTS_MAX - 1 || (p.other && first->kind != STK__ACT_VIEW && first->kind != STK__ACT_FLIP))
+    const bool stores = first->kind == STK__ACT_NORMALIZE || first->kind == STK__ACT_CAST ||
+                        first->kind == STK__ACT_LAYOUT || first->kind == STK__ACT_ERASE;
+    if (count >= ACTS_MAX - 1 || (p.other && stores))
         return false;
     for (size_t i = 0; i < count; i++)
         note_progress(&p, states[i]);

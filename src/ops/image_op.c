@@ -23,9 +23,22 @@ stk_status stk__image_check(const stk_host *host, const stk_field *f, stk__image
         return host->fail(err, STK_INVALID, "field '%s' has %lld channels, wanted 1 to %d", f->name, (long long)f->shape[2],
                           STK__CHANNELS_MAX);
     }
-    if (takes == STK__TAKES_UINT8 && f->dtype != STK_UINT8)
-        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8; put normalize and cast after this", f->name,
-                          stk_dtype_name(f->dtype));
+    if (takes == STK__TAKES_ANY || f->dtype == STK_UINT8 || (takes == STK__TAKES_UINT16 && f->dtype == STK_UINT16))
+        return STK_OK;
+    if (f->dtype == STK_UINT16)
+        return refuse(host, f, "is uint16, wanted uint8: this op has no way for 16 bits", err);
+    return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8%s; put normalize and cast after this", f->name,
+                      stk_dtype_name(f->dtype), takes == STK__TAKES_UINT16 ? " or uint16" : "");
+}
+
+stk_status stk__image_check_filter(const stk_host *host, const stk__image_op *op, stk__filter filter, stk_error *err)
+{
+    if (filter == STK__FILTER_NEAREST)
+        return STK_OK;
+    if (op->classes)
+        return refuse(host, &op->from, "has the numbers of classes, which this filter would mix; say filter=nearest", err);
+    if (op->from.dtype == STK_UINT16)
+        return refuse(host, &op->from, "is uint16, which filter=nearest alone can work on", err);
     return STK_OK;
 }
 
@@ -34,11 +47,17 @@ stk_status stk__image_plan_read(stk_plan *plan, const stk_host *host, stk__image
 {
     STK_TRY(host->plan_read(plan, name, &op->in, &op->from, err));
     STK_TRY(stk__image_check(host, &op->from, takes, err));
+    op->classes = host->plan_has_classes(plan, op->in);
+    if (op->classes && takes == STK__TAKES_COLORS)
+        return refuse(host, &op->from, "has the numbers of classes, not colours: this op would make others of them", err);
     op->to = op->from;
     return STK_OK;
 }
 
 stk_status stk__image_plan_write(stk_plan *plan, const stk_host *host, stk__image_op *op, stk_error *err)
 {
-    return host->plan_write(plan, &op->to, &op->out, err);
+    STK_TRY(host->plan_write(plan, &op->to, &op->out, err));
+    if (op->classes)
+        host->plan_set_classes(plan, op->out);
+    return STK_OK;
 }

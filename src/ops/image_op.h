@@ -6,6 +6,8 @@
 #ifndef STK_OPS_IMAGE_OP_H
 #define STK_OPS_IMAGE_OP_H
 
+#include <stdatomic.h>
+
 #include "engine/op.h"
 #include "formats/image.h"
 #include "kernels/resize.h"
@@ -77,18 +79,32 @@ typedef struct stk__image_op {
     bool decodes;         /* its field is encoded bytes */
     int in, out;          /* versions of the field */
     stk_field from, to;   /* what they look like; names are the engine's */
+    bool classes;         /* the field's numbers name classes */
 } stk__image_op;
 
 /* The state of decode_image, which the chain looks into. */
 typedef struct stk__decode_state {
     stk__image_op op;
     const char *field;
-    int64_t channels;
+    int64_t channels; /* 0 becomes 1 or 3 in schema */
     bool exact, orient;
     int64_t max_pixels;
+    int64_t mode;  /* stk__decode_mode */
+    int64_t dtype; /* stk__decode_dtype */
+    atomic_bool told; /* that 16 bits were cut */
 } stk__decode_state;
 
-typedef enum stk__image_takes { STK__TAKES_UINT8, STK__TAKES_ANY } stk__image_takes;
+/* What decode_image was told of its pictures. AUTO: what is plain, and an error where it is not. */
+typedef enum stk__decode_mode { STK__DECODE_AUTO, STK__DECODE_COLOR, STK__DECODE_INDEX } stk__decode_mode;
+typedef enum stk__decode_dtype { STK__DECODE_UINT8_IF_PLAIN, STK__DECODE_UINT8, STK__DECODE_UINT16 } stk__decode_dtype;
+
+/* What an op can work on. */
+typedef enum stk__image_takes {
+    STK__TAKES_COLORS, /* uint8, and no numbers of classes */
+    STK__TAKES_UINT8,
+    STK__TAKES_UINT16, /* or uint8 */
+    STK__TAKES_ANY
+} stk__image_takes;
 
 /*
  * For schema: reads field `name`, which must be an image (height, width, channels up to 4), and prepares `op->to` as a copy of
@@ -98,6 +114,8 @@ stk_status stk__image_plan_read(stk_plan *plan, const stk_host *host, stk__image
                                 stk__image_takes takes, stk_error *err);
 /* Only the check, for ops that have read the field themselves. */
 stk_status stk__image_check(const stk_host *host, const stk_field *f, stk__image_takes takes, stk_error *err);
+/* For ops that mix pixels unless their filter is nearest, after stk__image_plan_read. */
+stk_status stk__image_check_filter(const stk_host *host, const stk__image_op *op, stk__filter filter, stk_error *err);
 stk_status stk__image_plan_write(stk_plan *plan, const stk_host *host, stk__image_op *op, stk_error *err);
 
 /* Callbacks of every image op. */

@@ -80,6 +80,8 @@ static stk_status plan_cast(stk_plan *plan, const stk_host *host, const stk_name
         STK_TRY(plan_bytes(host, arg, c, &field, err));
     field.dtype = c->to;
     STK_TRY(host->plan_write(plan, &field, &c->out, err));
+    if (host->plan_has_classes(plan, c->in))
+        host->plan_set_classes(plan, c->out);
     if (image && c->from != STK_BYTES && c->to != STK_BYTES)
         plan_image(image, c, &from, &field);
     return STK_OK;

@@ -101,7 +101,7 @@ static stk_status color_jitter_draw(const stk_call *call, const stk_sample *samp
 static stk_status color_jitter_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     color_jitter_state *s = state;
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_COLORS, err));
     if (s->op.from.shape[2] == 2)
         return host->fail(err, STK_INVALID, "field '%s' has 2 channels, wanted 1, 3 or 4", s->field);
     s->op.kind = STK__ACT_PIXELS;

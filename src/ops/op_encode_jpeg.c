@@ -12,7 +12,7 @@ static stk_status encode_jpeg_schema(stk_plan *plan, const stk_host *host, void 
     encode_jpeg_state *s = state;
     if (s->subsampling != 420 && s->subsampling != 422 && s->subsampling != 444)
         return host->fail(err, STK_INVALID, "subsampling is %lld, wanted 420, 422 or 444", (long long)s->subsampling);
-    STK_TRY(stk__encode_plan(plan, host, &s->op, s->field, err));
+    STK_TRY(stk__encode_plan(plan, host, &s->op, s->field, STK__TAKES_COLORS, err));
     const int64_t channels = s->op.from.shape[2];
     if (channels != 1 && channels != 3)
         return host->fail(err, STK_INVALID, "field '%s' has %lld channels, wanted 1 or 3: JPEG has no alpha", s->field,

@@ -10,7 +10,7 @@ typedef struct {
 static stk_status encode_png_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     encode_png_state *s = state;
-    return stk__encode_plan(plan, host, &s->op, s->field, err);
+    return stk__encode_plan(plan, host, &s->op, s->field, STK__TAKES_UINT16, err);
 }
 
 static stk_status encode(const void *state, stk__image_decoder *codec, const stk__pixels *in, uint8_t *out,
@@ -26,7 +26,7 @@ static stk_status encode_png_process(const stk_call *call, stk_sample *sample, s
 }
 
 static const stk_option encode_png_options[] = {
-    STK_FIELD(encode_png_state, field, "uint8 images"),
+    STK_FIELD(encode_png_state, field, "uint8 or uint16 images"),
     STK_INT(encode_png_state, level, 6, 0, 12, "0 is fastest and stores only, 12 is smallest"),
     STK_OPTION_END,
 };
@@ -36,7 +36,7 @@ const stk_op stk__op_encode_png = {
     .name = "encode_png",
     .group = "image",
     .since = "0.1",
-    .summary = "Encode uint8 images as PNG; the field becomes bytes.",
+    .summary = "Encode images as PNG; the field becomes bytes.",
     .example =
         "image_folder(\"d/photos\") | decode_image(image) | resize(image, 32, 32) | encode_png(image) | batch(2)",
     .options = encode_png_options,

@@ -54,7 +54,7 @@ static stk_status gaussian_blur_schema(stk_plan *plan, const stk_host *host, voi
     STK_TRY(read_sigma(s, host, err));
     if (s->size % 2 == 0)
         return host->fail(err, STK_INVALID, "size is %lld, wanted an odd number", (long long)s->size);
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_COLORS, err));
     s->op.kind = STK__ACT_PIXELS;
     s->op.draw = gaussian_blur_draw;
     return stk__image_plan_write(plan, host, &s->op, err);

@@ -45,7 +45,7 @@ static stk_status grayscale_draw(const stk_call *call, const stk_sample *sample,
 static stk_status grayscale_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     grayscale_state *s = state;
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_COLORS, err));
     if (s->op.from.shape[2] < 3)
         return host->fail(err, STK_INVALID, "field '%s' has %lld channels, wanted 3 or 4", s->field,
                           (long long)s->op.from.shape[2]);

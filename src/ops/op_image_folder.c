@@ -1,4 +1,4 @@
-/* image_folder: read pictures from directories, one for each class. */
+/* image_folder: read pictures from directories, one for each class, or without classes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@ typedef struct {
     stk_strings paths;
     const char *extensions;
     stk_strings classes;
+    bool labels;
     stk__paths roots;
     stk__folder *folder;
     int image, label, path;
@@ -33,7 +34,10 @@ static stk_status folder_schema(stk_plan *plan, const stk_host *host, void *stat
     if (!s->extensions[0])
         return host->fail(err, STK_INVALID, "extensions is empty, wanted a list such as \"jpg;png\"");
     STK_TRY(host->plan_write(plan, &image, &s->image, err));
-    STK_TRY(host->plan_write(plan, &label, &s->label, err));
+    if (!s->labels && s->classes.count)
+        return host->fail(err, STK_INVALID, "classes and labels=false exclude each other");
+    if (s->labels)
+        STK_TRY(host->plan_write(plan, &label, &s->label, err));
     return host->plan_write(plan, &path, &s->path, err);
 }
 
@@ -72,12 +76,13 @@ static stk_status list_files(const stk_call *call, stk_error *err)
     stk__folder_config config = {.extensions = s->extensions,
                                  .classes = s->classes.items,
                                  .class_count = s->classes.count,
+                                 .flat = !s->labels,
                                  .progress = on_progress,
                                  .progress_arg = (void *)(uintptr_t)call};
     char *text = NULL;
     const char **lines = NULL;
     stk_status status = STK_OK;
-    if (s->classes.count == 1) {
+    if (s->classes.count && !s->classes.listed) {
         size_t size;
         STK_TRY(stk__read_file(s->classes.items[0], (size_t)64 << 20, &text, &size, err));
         status = split_lines(text, &lines, &config.class_count, err);
@@ -96,7 +101,7 @@ static stk_status folder_open(const stk_call *call, stk_error *err)
 {
     folder_state *s = call->state;
     s->image_needed = stk_needed(call, s->image);
-    s->label_needed = stk_needed(call, s->label);
+    s->label_needed = s->labels && stk_needed(call, s->label);
     s->path_needed = stk_needed(call, s->path);
     for (size_t i = 0; i < s->paths.count; i++)
         STK_TRY(stk__paths_glob(&s->roots, s->paths.items[i], err));
@@ -153,19 +158,21 @@ static stk_status open_image(const stk_call *call, stk_sample *sample, stk_error
     return status;
 }
 
-/* "root/class/name" in scratch; the part behind the root is the field `path`. */
+/* "root/class/name", or "root/name" without one, in scratch; the part behind the root is the field `path`. */
 static char *make_path(const stk_call *call, const stk__folder_place *place, size_t *out_root, size_t *out_size,
                        stk_error *err)
 {
-    const size_t root = strlen(place->root) + 1, directory = strlen(place->directory) + 1;
+    const size_t root = strlen(place->root) + 1, directory = place->directory[0] ? strlen(place->directory) + 1 : 0;
     const size_t name = strlen(place->name) + 1;
     char *path = stk_scratch(call, root + directory + name, err);
     if (!path)
         return NULL;
     memcpy(path, place->root, root - 1);
     path[root - 1] = '/';
-    memcpy(path + root, place->directory, directory - 1);
-    path[root + directory - 1] = '/';
+    if (directory) {
+        memcpy(path + root, place->directory, directory - 1);
+        path[root + directory - 1] = '/';
+    }
     memcpy(path + root + directory, place->name, name);
     *out_root = root;
     *out_size = root + directory + name - 1;
@@ -224,7 +231,10 @@ static const stk_option folder_options[] = {
      .kind = STK_OPTION_STRINGS,
      .offset = STK_FIELD_OFFSET(folder_state, classes, stk_strings),
      .help =
-         "list of class names, numbered in this order, or a file with one in each line; else all directories by name"},
+         "[\"cat\", \"dog\"]: names of classes, numbered in this order; \"names.txt\": a file with one in each line; else all "
+         "directories by name"},
+    STK_BOOL_OPTION(folder_state, labels, true,
+                    "false: all pictures of a directory and those below it, without classes and without `label`"),
     STK_OPTION_END,
 };
 

@@ -40,6 +40,7 @@ static stk_status layout_schema(stk_plan *plan, const stk_host *host, void *stat
     layout_state *s = state;
     stk__image_op *op = &s->op;
     STK_TRY(host->plan_read(plan, s->field, &op->in, &op->from, err));
+    op->classes = host->plan_has_classes(plan, op->in);
     s->back = s->order == HWC && has_channels_first(&op->from);
     if (s->back)
         return plan_back(plan, host, op, err);

@@ -39,6 +39,9 @@ static stk_status mixup_schema(stk_plan *plan, const stk_host *host, void *state
 {
     stk__mix_state *s = state;
     STK_TRY(stk__mix_plan(plan, host, s, err));
+    if (s->classes)
+        return host->fail(err, STK_INVALID, "field '%s' has the numbers of classes, which this would mix; cutmix does not",
+                          s->image);
     const stk_dtype dtype = s->image_field.dtype;
     if (dtype != STK_UINT8 && dtype != STK_FLOAT32 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16)
         return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8, float32, float16 or bfloat16", s->image,

@@ -304,6 +304,65 @@ static stk_status decode(const spec *s, const stk__feature *feature, void *out, 
     return stk__feature_numbers(feature, s->dtype, out, want, err);
 }
 
+#define NAMES_MAX 32
+#define NAME_MAX_BYTES 64
+
+/* The features of a record, for a message. */
+typedef struct names {
+    char items[NAMES_MAX][NAME_MAX_BYTES];
+    size_t count;
+    int left_out;
+    stk__text list;
+} names;
+
+static bool add_name(void *arg, stk_bytes name, bool sequence, const stk__found *found)
+{
+    names *n = arg;
+    char raw[NAME_MAX_BYTES];
+    if (n->count == NAMES_MAX || n->list.length > 240) {
+        n->left_out++;
+        return true;
+    }
+    snprintf(raw, sizeof raw, "%.*s", (int)STK_MIN(name.size, (int64_t)sizeof raw - 1), (const char *)name.data);
+    stk__escape_terminal(raw, n->items[n->count], NAME_MAX_BYTES);
+    stk__text_printf(&n->list, "%s%s (%s)", n->count ? ", " : "", n->items[n->count],
+                     sequence ? "sequence" : stk__example_kind_names[found->feature.kind]);
+    n->count++;
+    return true;
+}
+
+/* The feature that may have been meant, of those that nobody asked for; NULL: none is near. */
+static const char *meant(const parse_state *state, const spec *s, const names *n)
+{
+    const char *left[NAMES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < n->count; i++) {
+        bool asked = false;
+        for (size_t k = 0; k < state->spec_count && !asked; k++)
+            asked = strcmp(state->specs[k].feature, n->items[i]) == 0;
+        if (!asked)
+            left[count++] = n->items[i];
+    }
+    return stk__nearest(s->feature, left, count);
+}
+
+/* "is missing, wanted 1 value; the record has image (bytes), label (int64): did you mean 'image'?" */
+static stk_status missing(const stk_call *call, const spec *s, const stk_sample *sample, stk_error *err)
+{
+    const parse_state *state = call->state;
+    const stk_bytes *record = sample->values[state->record_id].data;
+    names n = {0};
+    char list[360];
+    stk__text_fixed(&n.list, list, sizeof list);
+    stk__example_each(*record, state->sequence, add_name, &n, NULL);
+    const char *nearest = meant(state, s, &n);
+    if (n.left_out)
+        stk__text_printf(&n.list, " and %d more", n.left_out);
+    return stk_error_set(err, STK_UNFIT, "is missing, wanted %lld value%s; the record has %s%s%s%s", (long long)s->fixed,
+                         s->fixed == 1 ? "" : "s", n.count ? list : "no features", nearest ? ": did you mean '" : "",
+                         nearest ? nearest : "", nearest ? "'?" : "");
+}
+
 static stk_status parse_fixed(const stk_call *call, const spec *s, const stk__feature *feature, stk_sample *sample,
                               stk_error *err)
 {
@@ -315,8 +374,7 @@ static stk_status parse_fixed(const stk_call *call, const spec *s, const stk__fe
     if (feature->kind != STK__FEATURE_NONE)
         return decode(s, feature, out, s->fixed, err);
     if (!s->fallback)
-        return stk_error_set(err, STK_CORRUPT, "is missing, wanted %lld value%s", (long long)s->fixed,
-                             s->fixed == 1 ? "" : "s");
+        return missing(call, s, sample, err);
     memcpy(out, s->fallback, (size_t)s->fixed * stk_dtype_size(s->dtype));
     return STK_OK;
 }

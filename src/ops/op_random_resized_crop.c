@@ -85,7 +85,8 @@ static stk_status rrc_schema(stk_plan *plan, const stk_host *host, void *state, 
     STK_TRY(read_range(host, "ratio", &s->ratio, 1000, &ratio_low, &ratio_high, err));
     s->log_low = log(ratio_low);
     s->log_high = log(ratio_high);
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT16, err));
+    STK_TRY(stk__image_check_filter(host, &s->op, (stk__filter)s->filter, err));
     s->op.kind = STK__ACT_RESIZE;
     s->op.draw = rrc_draw;
     s->op.to.shape[0] = s->height;
@@ -96,12 +97,12 @@ static stk_status rrc_schema(stk_plan *plan, const stk_host *host, void *state, 
 static const char *const rrc_filters[] = {"nearest", "bilinear", "bicubic", "area", NULL};
 
 static const stk_option rrc_options[] = {
-    STK_FIELD(rrc_state, field, "uint8 images"),
+    STK_FIELD(rrc_state, field, "uint8 images; uint16 with filter=nearest"),
     STK_INT_REQUIRED(rrc_state, height, 1, 16384, "rows of the result"),
     STK_INT(rrc_state, width, 0, 0, 16384, "columns of the result; 0: as many as rows"),
     STK_NUMBERS(rrc_state, scale, "[low, high] of the part's share of the area; default [0.08, 1]"),
     STK_NUMBERS(rrc_state, ratio, "[low, high] of the part's width by height; default [0.75, 1.3333]"),
-    STK_ENUM(rrc_state, filter, STK__FILTER_BILINEAR, rrc_filters, "how pixels are mixed"),
+    STK_ENUM(rrc_state, filter, STK__FILTER_BILINEAR, rrc_filters, "how pixels are mixed; nearest mixes none, for masks and depth"),
     STK_BOOL_OPTION(rrc_state, antialias, true, "widen the filter where the result is smaller"),
     STK_OPTION_END,
 };

@@ -44,6 +44,7 @@ static stk_status random_rotate_schema(stk_plan *plan, const stk_host *host, voi
 {
     random_rotate_state *s = state;
     STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_check_filter(host, &s->op, (stk__filter)s->filter, err));
     if (s->op.from.shape[2] == 2)
         return host->fail(err, STK_INVALID, "field '%s' has 2 channels, wanted 1, 3 or 4", s->field);
     s->op.kind = STK__ACT_PIXELS;
@@ -56,7 +57,7 @@ static const char *const rotate_filters[] = {"nearest", "bilinear", NULL};
 static const stk_option random_rotate_options[] = {
     STK_FIELD(random_rotate_state, field, "uint8 images"),
     STK_NUMBER(random_rotate_state, degrees, 10, 0, 180, "the angle is drawn from -degrees to degrees"),
-    STK_ENUM(random_rotate_state, filter, STK__FILTER_BILINEAR, rotate_filters, "how pixels are mixed"),
+    STK_ENUM(random_rotate_state, filter, STK__FILTER_BILINEAR, rotate_filters, "how pixels are mixed; nearest mixes none, for masks"),
     STK_NUMBER(random_rotate_state, fill, 0, 0, 255, "value of pixels that come from outside"),
     STK_OPTION_END,
 };

@@ -41,7 +41,8 @@ static stk_status resize_draw(const stk_call *call, const stk_sample *sample, co
 static stk_status resize_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
     resize_state *s = state;
-    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT8, err));
+    STK_TRY(stk__image_plan_read(plan, host, &s->op, s->field, STK__TAKES_UINT16, err));
+    STK_TRY(stk__image_check_filter(host, &s->op, (stk__filter)s->filter, err));
     s->op.kind = STK__ACT_RESIZE;
     s->op.draw = resize_draw;
     s->op.to.shape[0] = s->width > 0 ? s->height : -1;
@@ -52,10 +53,10 @@ static stk_status resize_schema(stk_plan *plan, const stk_host *host, void *stat
 static const char *const resize_filters[] = {"nearest", "bilinear", "bicubic", "area", NULL};
 
 static const stk_option resize_options[] = {
-    STK_FIELD(resize_state, field, "uint8 images"),
+    STK_FIELD(resize_state, field, "uint8 images; uint16 with filter=nearest"),
     STK_INT_REQUIRED(resize_state, height, 1, 16384, "rows of the result; without width, its shorter side"),
     STK_INT(resize_state, width, 0, 0, 16384, "columns of the result; 0: keep the proportions"),
-    STK_ENUM(resize_state, filter, STK__FILTER_BILINEAR, resize_filters, "how pixels are mixed"),
+    STK_ENUM(resize_state, filter, STK__FILTER_BILINEAR, resize_filters, "how pixels are mixed; nearest mixes none, for masks and depth"),
     STK_BOOL_OPTION(resize_state, antialias, true, "widen the filter where the result is smaller"),
     STK_OPTION_END,
 };

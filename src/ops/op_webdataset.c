@@ -234,7 +234,7 @@ static stk_status missing(const spec *one, stk_bytes record, stk_error *err)
         stk__text_printf(&t, "%s%.*s", t.length ? ", " : "", (int)STK_MIN(m.ext.size, (int64_t)60),
                          (const char *)m.ext.data);
     }
-    return stk_error_set(err, STK_CORRUPT, "sample '%s' has no member with the extension %.100s; it has %s", key,
+    return stk_error_set(err, STK_UNFIT, "sample '%s' has no member with the extension %.100s; it has %s", key,
                          one->from, list);
 }
 

@@ -126,6 +126,7 @@ static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state
     const int count = host->plan_field_count(plan);
     if (!s->path[0])
         return host->fail(err, STK_INVALID, "path is empty, wanted the name of a file");
+    STK_TRY(stk__sink_path_check(host, s->path, err));
     STK_TRY(choose_filters(s, host, err));
     if (s->schema)
         STK_TRY(stk__schema_load(s->schema, &s->known, err));

@@ -50,6 +50,7 @@ static stk_status write_schema(stk_plan *plan, const stk_host *host, void *state
     const size_t n = s->ext ? strlen(s->ext) : 1;
     if (!s->path[0])
         return host->fail(err, STK_INVALID, "path is empty, wanted the name of a directory");
+    STK_TRY(stk__sink_path_check(host, s->path, err));
     if (n == 0 || (s->ext && (strchr(s->ext, '/') || stk__check_name(s->ext, n, "", NULL) != STK_OK)))
         return host->fail(err, STK_INVALID, "ext is '%s', wanted one such as \"png\"", s->ext);
     STK_TRY(

@@ -10,6 +10,7 @@
 #include "kernels/convert.h"
 #include "kernels/glyphs.h"
 #include "ops/image_op.h"
+#include "ops/sink_names.h"
 
 #include "base/banned.h"
 
@@ -36,10 +37,11 @@ static stk_status sheet_schema(stk_plan *plan, const stk_host *host, void *state
     sheet_state *s = state;
     stk__image_op op;
     int id;
+    STK_TRY(stk__sink_path_check(host, s->path, err));
     STK_TRY(stk__image_plan_read(plan, host, &op, s->image, STK__TAKES_ANY, err));
     s->image_field = op.from;
     if (op.from.dtype != STK_UINT8 && op.from.dtype != STK_FLOAT32)
-        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32", s->image,
+        return host->fail(err, STK_INVALID, "field '%s' is %s, wanted uint8 or float32; cast it to float32 before this", s->image,
                           stk_dtype_name(op.from.dtype));
     if (!s->caption)
         return STK_OK;

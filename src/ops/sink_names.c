@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "kernels/convert.h"
 
 #include "base/banned.h"
@@ -38,8 +39,20 @@ void stk__shard_path(stk__text *t, const char *pattern, int64_t shard, int64_t s
     format_path(t, pattern, shard, shards, &numbers);
 }
 
+stk_status stk__sink_path_check(const stk_host *host, const char *path, stk_error *err)
+{
+    const size_t scheme = stk__path_scheme(path);
+    if (scheme)
+        return host->fail(err, STK_INVALID, "path '%.200s': remote files (%.*s) are not written; write to a directory here, "
+                          "then copy", path, (int)scheme, path);
+    if (path[0] == '~' && (path[1] == '/' || !path[1]))
+        return host->fail(err, STK_INVALID, "path '%.200s': wanted the home directory written out, ~ is the shell's", path);
+    return STK_OK;
+}
+
 stk_status stk__shard_path_check(const stk_host *host, const char *pattern, int64_t shards, stk_error *err)
 {
+    STK_TRY(stk__sink_path_check(host, pattern, err));
     stk__text t = STK__TEXT_INIT;
     int numbers;
     const bool ok = format_path(&t, pattern, 0, shards, &numbers);

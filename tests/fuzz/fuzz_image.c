@@ -56,6 +56,10 @@ static int32_t part_of(uint8_t byte, int32_t size)
 static stk__image_want want_of(const uint8_t *control, const stk__image_info *info)
 {
     stk__image_want want = {.channels = (const int32_t[]){1, 3, 4, 3}[control[0] & 3], .exact = control[5] & 1};
+    want.wide = control[5] & 4;
+    want.stored = control[5] & 8;
+    if (want.stored)
+        want.channels = 1;
     want.x = part_of(control[1], info->width);
     want.y = part_of(control[2], info->height);
     want.width = 1 + part_of(control[3], info->width - want.x);
@@ -71,13 +75,13 @@ static stk__image_want want_of(const uint8_t *control, const stk__image_info *in
 static uint64_t sum_pixels(const stk__image_got *got, const stk__image_want *want)
 {
     const stk__pixels *p = &got->pixels;
-    check(p->channels == want->channels && p->element_bytes == 1 && p->width >= 1 && p->height >= 1);
+    check(p->channels == want->channels && p->element_bytes == (want->wide ? 2 : 1) && p->width >= 1 && p->height >= 1);
     check(got->x >= 0 && got->y >= 0);
     check(p->width <= got->scaled_width - got->x && p->height <= got->scaled_height - got->y);
     uint64_t sum = 0;
     for (int32_t y = 0; y < p->height; y++) {
         const uint8_t *row = stk__pixel_row(p, y);
-        for (size_t i = 0; i < (size_t)p->width * (size_t)p->channels; i++)
+        for (size_t i = 0; i < (size_t)p->width * stk__pixel_bytes(p); i++)
             sum = sum * 31 + row[i];
     }
     return sum;
@@ -89,7 +93,8 @@ static uint64_t sum_part(const stk__image_got *got, const stk__image_want *want)
     stk__image_got part = *got;
     check(got->x <= want->x && got->y <= want->y);
     check(got->x + got->pixels.width >= want->x + want->width && got->y + got->pixels.height >= want->y + want->height);
-    part.pixels.data = stk__pixel_row(&got->pixels, want->y - got->y) + (want->x - got->x) * want->channels;
+    part.pixels.data = stk__pixel_row(&got->pixels, want->y - got->y) +
+                       (size_t)(want->x - got->x) * stk__pixel_bytes(&got->pixels);
     part.pixels.width = want->width;
     part.pixels.height = want->height;
     part.x = want->x;
@@ -131,11 +136,12 @@ static void decode(stk__image_decoder *decoder, const uint8_t *control, const ui
     if ((int64_t)info.width * info.height > PIXELS_MAX)
         return;
     const stk__image_want part = want_of(control, &info);
-    stk__image_want whole = {0, 0, info.width, info.height, part.channels, 0, 0, true};
+    stk__image_want whole = {0, 0, info.width, info.height, part.channels, 0, 0, true, part.wide, part.stored};
     stk__image_got got;
     const bool good = stk__image_decode(decoder, data, size, &info, &part, &got, &err) == STK_OK;
     const bool unscaled = good && got.scaled_width == info.width && got.scaled_height == info.height;
     check(good || err.message[0]);
+    check(good || !part.stored || info.numbers || err.status == STK_UNFIT);
     const uint64_t sum = !good ? 0 : unscaled ? sum_part(&got, &part) : sum_pixels(&got, &part);
     const bool all_good = stk__image_decode(decoder, data, size, &info, &whole, &got, &err) == STK_OK;
     check(all_good || err.status != STK_OK);

@@ -286,6 +286,229 @@ static void decode_image_turns_pictures_when_asked(void **state)
     stk__free(plain);
 }
 
+/* ---- numbers and depth ---- */
+
+/* 4 x 2 pixels, numbers 0 to 7 of a palette of 8 colours (10 i, 255 - 10 i, i), 4 bits each. */
+static const uint8_t palette_png[] = {
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00, 0x00, 0x04,
+    0x00, 0x00, 0x00, 0x02, 0x04, 0x03, 0x00, 0x00, 0x00, 0x8d, 0x86, 0x60, 0x50, 0x00, 0x00, 0x00, 0x18, 0x50, 0x4c, 0x54,
+    0x45, 0x00, 0xff, 0x00, 0x0a, 0xf5, 0x01, 0x14, 0xeb, 0x02, 0x1e, 0xe1, 0x03, 0x28, 0xd7, 0x04, 0x32, 0xcd, 0x05, 0x3c,
+    0xc3, 0x06, 0x46, 0xb9, 0x07, 0x49, 0x5d, 0x77, 0xc6, 0x00, 0x00, 0x00, 0x0e, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63,
+    0x64, 0x54, 0x62, 0x71, 0x51, 0x02, 0x00, 0x01, 0x4f, 0x00, 0x8f, 0xb3, 0x8f, 0xa1, 0xf9, 0x00, 0x00, 0x00, 0x00, 0x49,
+    0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+
+#define ENCODED(options) "tfrecord(\"$D/p\") | parse(image=bytes, label=int64) | decode_image(image, " options ")"
+
+/* `count` PNGs of 16 bits; sample k of picture i is 1000 k + i. */
+static void write_deep(const char *name, int count, int width, int height, int channels)
+{
+    stk_bytes items[8];
+    uint8_t *files[8];
+    stk__image_decoder *codec = picture_codec();
+    uint16_t *samples = stk__alloc((size_t)(width * height * channels) * 2);
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < width * height * channels; k++)
+            samples[k] = (uint16_t)(1000 * k + i);
+        const stk__pixels image = {(uint8_t *)samples, width, height, channels, 2, (ptrdiff_t)width * channels * 2};
+        size_t size = 0;
+        files[i] = stk__alloc(stk__png_bound(width, height, 2 * channels));
+        assert_int_equal(stk__png_encode(codec, &image, 6, files[i], &size, NULL), STK_OK);
+        items[i] = (stk_bytes){files[i], (int64_t)size};
+    }
+    write_contents(name, items, count);
+    for (int i = 0; i < count; i++)
+        stk__free(files[i]);
+    stk__free(samples);
+    stk__image_decoder_free(codec);
+}
+
+static void assert_bytes(const char *text, const void *wanted, size_t size)
+{
+    taken t;
+    take_column(text, 1, "image", &t);
+    assert_int_equal(t.size, size);
+    assert_memory_equal(t.data, wanted, size);
+    taken_clear(&t);
+}
+
+static void decode_image_gives_the_numbers_of_a_palette(void **state)
+{
+    const stk_bytes items[2] = {{palette_png, sizeof palette_png}, {palette_png, sizeof palette_png}};
+    static const uint8_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const uint16_t wide[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    write_contents("p", items, 1);
+    assert_bytes(ENCODED("mode=index") " | batch(1)", numbers, 8);
+    assert_bytes(ENCODED("mode=index, dtype=uint16") " | batch(1)", wide, 16);
+    assert_bytes(ENCODED("mode=index") " | center_crop(image, 1, 2) | batch(1)", (const uint8_t[]){1, 2}, 2);
+    assert_bytes(ENCODED("mode=index") " | resize(image, 4, 2, filter=nearest) | batch(1)",
+                 (const uint8_t[]){1, 3, 1, 3, 5, 7, 5, 7}, 8);
+    /* As a picture it needs no word, and gray of its colours one. */
+    assert_bytes(ENCODED("") " | center_crop(image, 1, 1) | batch(1)", (const uint8_t[]){10, 245, 1}, 3);
+    assert_fails(ENCODED("channels=1"), NULL, STK_INVALID,
+                 "PNG with a palette of 8 colours: mode=index gives the numbers of its pixels, as for a mask of classes, "
+                 "mode=color the gray of their colours");
+    assert_bytes(ENCODED("channels=1, mode=color") " | center_crop(image, 1, 1) | batch(1)", (const uint8_t[]){147}, 1);
+    /* In pairs as well. */
+    write_contents("p", items, 2);
+    assert_bytes(ENCODED("mode=index") " | center_crop(image, 1, 2) | batch(2)", (const uint8_t[]){1, 2, 1, 2}, 4);
+    assert_fails(ENCODED("mode=index, channels=3"), NULL, STK_INVALID, "channels is 3 with mode=index");
+}
+
+static void decode_image_refuses_numbers_where_there_are_none(void **state)
+{
+    uint8_t *a, *b;
+    const stk_bytes items[3] = {{palette_png, sizeof palette_png}, encode(true, 8, 8, &a), encode(false, 8, 8, &b)};
+    write_contents("p", items, 3);
+    assert_fails(ENCODED("mode=index"), NULL, STK_UNFIT,
+                 "JPEG of 8 bits of colour, wanted one whole number for each pixel: a PNG or GIF with a palette, or a gray PNG");
+    /* They are records that do not fit, as any other. */
+    stk_config config = harness_config();
+    config.on_error = STK_ON_ERROR_SKIP;
+    seen s;
+    run_all(ENCODED("mode=index") " | batch(8)", &config, &s);
+    assert_int_equal(s.stats.skipped, 2);
+    seen_clear(&s);
+    /* What was not said is no damage: nothing is skipped for it. */
+    write_contents("p", items, 1);
+    run_some(ENCODED("channels=1") " | batch(8)", &config, -1, NULL, &s);
+    assert_int_equal(s.status, STK_INVALID);
+    seen_clear(&s);
+    stk__free(a);
+    stk__free(b);
+}
+
+static void classes_are_not_mixed(void **state)
+{
+    const stk_bytes item = {palette_png, sizeof palette_png};
+    write_contents("p", &item, 1);
+    static const char *const ops[] = {
+        "resize(image, 8)", "random_resized_crop(image, 8)", "random_rotate(image)", "gaussian_blur(image, 3)",
+        "color_jitter(image, brightness=0.5)", "trivial_augment(image)", "encode_jpeg(image)",
+        "center_crop(image, 2) | random_flip(image) | resize(image, 8)",
+        "layout(image, CHW) | layout(image, HWC) | resize(image, 8)",
+        "resize(image, 4, 4, filter=nearest) | one_hot(label, 2) | batch(1) | mixup(image, label)"};
+    for (size_t i = 0; i < STK_COUNT(ops); i++) {
+        char text[400];
+        snprintf(text, sizeof text, ENCODED("mode=index") " | %s", ops[i]);
+        assert_fails(text, NULL, STK_INVALID, "has the numbers of classes");
+    }
+    static const char *const good[] = {"resize(image, 8, filter=nearest)", "random_resized_crop(image, 8, filter=nearest)",
+                                       "random_rotate(image, filter=nearest)", "pad(image, 2)", "encode_png(image)",
+                                       "cast(image=int64)", "random_flip(image)", "random_crop(image, 1)"};
+    for (size_t i = 0; i < STK_COUNT(good); i++) {
+        char text[400];
+        taken t;
+        snprintf(text, sizeof text, ENCODED("mode=index") " | %s | batch(1)", good[i]);
+        take_column(text, 1, "image", &t);
+        taken_clear(&t);
+    }
+}
+
+static void decode_image_keeps_16_bits(void **state)
+{
+    uint16_t all[4 * 3 * 3];
+    for (int k = 0; k < 36; k++)
+        all[k] = (uint16_t)(1000 * k);
+    write_deep("p", 1, 4, 3, 1);
+    assert_bytes(ENCODED("channels=1, dtype=uint16") " | batch(1)", all, 24);
+    assert_bytes(ENCODED("mode=index, dtype=uint16") " | batch(1)", all, 24);
+    assert_bytes(ENCODED("channels=4, dtype=uint16") " | center_crop(image, 1) | batch(1)",
+                 (const uint16_t[]){5000, 5000, 5000, 65535}, 8);
+    write_deep("p", 1, 4, 3, 3);
+    assert_bytes(ENCODED("dtype=uint16") " | batch(1)", all, 72);
+    /* A gray one that nobody said anything about is no picture of 8 bits; a coloured one is. */
+    uint8_t high[36];
+    for (int k = 0; k < 36; k++)
+        high[k] = (uint8_t)(all[k] >> 8);
+    assert_bytes(ENCODED("dtype=uint8") " | batch(1)", high, 36);
+    assert_bytes(ENCODED("") " | batch(1)", high, 36);
+    write_deep("p", 1, 4, 3, 1);
+    assert_fails(ENCODED("channels=1"), NULL, STK_INVALID,
+                 "PNG of 16 bits of gray, as depth maps and scans are: dtype=uint16 keeps all of them, dtype=uint8 the high 8");
+    assert_fails(ENCODED(""), NULL, STK_INVALID, "dtype=uint16 keeps all of them");
+    assert_fails(ENCODED("mode=index"), NULL, STK_INVALID, "mode=index wants dtype=uint16");
+    assert_bytes(ENCODED("channels=1, dtype=uint8") " | batch(1)", high, 12);
+}
+
+static void keep_log(void *arg, stk_log_level level, const char *text)
+{
+    assert_int_equal(level, STK_LOG_WARNING);
+    stk__text_printf(arg, "%s\n", text);
+}
+
+static void decode_image_tells_once_that_colours_of_16_bits_are_cut(void **state)
+{
+    write_deep("p", 8, 4, 3, 3);
+    stk_config config = harness_config();
+    stk__text log = STK__TEXT_INIT;
+    config.log = keep_log;
+    config.log_arg = &log;
+    config.threads = 1;
+    seen s;
+    run_all(ENCODED("") " | batch(2)", &config, &s);
+    seen_clear(&s);
+    assert_string_equal(log.data, "decode_image: field 'image' has a PNG of 16 bits of colour, of which the high 8 are kept; "
+                                  "dtype=uint16 keeps all, dtype=uint8 says that 8 are meant\n");
+    stk__text_reset(&log);
+    run_all(ENCODED("dtype=uint8") " | batch(2)", &config, &s);
+    seen_clear(&s);
+    run_all(ENCODED("dtype=uint16") " | batch(2)", &config, &s);
+    seen_clear(&s);
+    assert_int_equal(log.length, 0);
+    stk__text_clear(&log);
+}
+
+static void eight_bits_of_gray_as_uint16_need_a_word(void **state)
+{
+    uint8_t png[200];
+    size_t size;
+    stk__image_decoder *codec = picture_codec();
+    const stk__pixels gray = {(uint8_t[]){3, 200}, 2, 1, 1, 1, 2};
+    assert_true(stk__png_bound(2, 1, 1) <= sizeof png);
+    assert_int_equal(stk__png_encode(codec, &gray, 6, png, &size, NULL), STK_OK);
+    const stk_bytes item = {png, (int64_t)size};
+    write_contents("p", &item, 1);
+    assert_fails(ENCODED("channels=1, dtype=uint16"), NULL, STK_INVALID,
+                 "PNG of 8 bits of gray, and dtype=uint16: mode=index keeps its numbers as they are, mode=color spreads them "
+                 "over 0 to 65535");
+    assert_bytes(ENCODED("mode=index, dtype=uint16") " | batch(1)", (const uint16_t[]){3, 200}, 4);
+    assert_bytes(ENCODED("mode=color, channels=1, dtype=uint16") " | batch(1)", (const uint16_t[]){3 * 257, 200 * 257}, 4);
+    assert_bytes(ENCODED("mode=index") " | batch(1)", (const uint8_t[]){3, 200}, 2);
+    stk__image_decoder_free(codec);
+}
+
+static void ops_on_uint16_work_or_say_that_they_do_not(void **state)
+{
+    write_deep("p", 6, 5, 4, 3);
+    static const char *const ops[] = {"center_crop(image, 3, 2)", "random_crop(image, 2)", "random_flip(image)",
+                                      "pad(image, 2, mode=reflect)", "resize(image, 7, 3, filter=nearest)",
+                                      "random_resized_crop(image, 4, filter=nearest)", "cutout(image, 2, 2)",
+                                      "random_erasing(image)", "layout(image, CHW)", "cast(image=float32)",
+                                      "encode_png(image)", "center_crop(image, 3) | random_flip(image) | resize(image, 6, filter=nearest) "
+                                      "| random_crop(image, 4) | layout(image, CHW) | cast(image=float32)"};
+    for (size_t i = 0; i < STK_COUNT(ops); i++) {
+        char fused[500], alone[500];
+        snprintf(fused, sizeof fused, ENCODED("dtype=uint16") " | take(100000) | %s | batch(4)", ops[i]);
+        snprintf(alone, sizeof alone, ENCODED("dtype=uint16") " | cache | %s | batch(4)", ops[i]);
+        assert_same_batches(fused, alone);
+    }
+    assert_explains(ENCODED("dtype=uint16") " | center_crop(image, 3) | resize(image, 2, filter=nearest) | batch(2)", "run as one");
+    assert_fails(ENCODED("dtype=uint16") " | resize(image, 8)", NULL, STK_INVALID,
+                 "field 'image' is uint16, which filter=nearest alone can work on");
+    static const char *const bad[] = {"random_rotate(image, filter=nearest)", "gaussian_blur(image, 3)", "grayscale(image)",
+                                      "color_jitter(image, brightness=0.5)", "rand_augment(image)", "encode_jpeg(image)"};
+    for (size_t i = 0; i < STK_COUNT(bad); i++) {
+        char text[400];
+        snprintf(text, sizeof text, ENCODED("dtype=uint16") " | %s", bad[i]);
+        assert_fails(text, NULL, STK_INVALID, "is uint16, wanted uint8: this op has no way for 16 bits");
+    }
+    assert_fails(ENCODED("dtype=uint16") " | normalize(image)", NULL, STK_INVALID, "cast it to float32 before this");
+    uint16_t nearest[2 * 2 * 3];
+    for (int k = 0; k < 12; k++)
+        nearest[k] = (uint16_t)(1000 * ((k / 6 * 2 + 1) * 15 + (k / 3 % 2 ? 3 : 1) * 3 + k % 3));
+    assert_bytes(ENCODED("dtype=uint16") " | take(1) | resize(image, 2, 2, filter=nearest) | batch(1)", nearest, 24);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +521,13 @@ int main(void)
         OP_TEST(decode_image_tells_what_it_approximates),
         OP_TEST(decode_image_exactly_is_the_same_fused_or_not),
         OP_TEST(decode_image_turns_pictures_when_asked),
+        OP_TEST(decode_image_gives_the_numbers_of_a_palette),
+        OP_TEST(decode_image_refuses_numbers_where_there_are_none),
+        OP_TEST(classes_are_not_mixed),
+        OP_TEST(decode_image_keeps_16_bits),
+        OP_TEST(decode_image_tells_once_that_colours_of_16_bits_are_cut),
+        OP_TEST(eight_bits_of_gray_as_uint16_need_a_word),
+        OP_TEST(ops_on_uint16_work_or_say_that_they_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static void folder_takes_classes_of_the_user(void **state)
                   "{\"label\":0, \"path\":\"c/1.jpg\"}\n{\"label\":1, \"path\":\"a/1.jpg\"}\n");
     assert_prints("image_folder(\"$D/f\", classes=\"$D/names\") | select(path)",
                   "{\"path\":\"c/1.jpg\"}\n{\"path\":\"b/1.jpg\"}\n{\"path\":\"a/1.jpg\"}\n");
+    assert_prints("image_folder(\"$D/f\", classes=[\"c\"]) | select(label, path)", "{\"label\":0, \"path\":\"c/1.jpg\"}\n");
     assert_fails("image_folder(\"$D/f\", classes=[\"c\", \"d\"])", NULL, STK_IO, "class 'd' has no file");
     assert_fails("image_folder(\"$D/f\", classes=[\"c\", \"b\", \"c\"])", NULL, STK_INVALID,
                  "class 'c' is given twice");
@@ -127,6 +128,28 @@ static void folder_notices_other_files(void **state)
     assert_int_equal(try_open("image_folder(\"$D/f\") | batch(2)", &config, &p, &error), STK_MISMATCH);
 }
 
+static void folder_without_classes_takes_all_pictures(void **state)
+{
+    put("f/2.jpg");
+    put("f/1.png");
+    put("f/sub/deep/1.jpg");
+    put("f/sub-a/1.jpg");
+    put("g/1.jpg");
+    assert_prints("image_folder(\"$D/f\", \"$D/g/\", labels=false) | select(path)",
+                  "{\"path\":\"1.png\"}\n{\"path\":\"2.jpg\"}\n{\"path\":\"sub-a/1.jpg\"}\n{\"path\":\"sub/deep/1.jpg\"}\n"
+                  "{\"path\":\"1.jpg\"}\n");
+    seen s;
+    run_all("image_folder(\"$D/f\", labels=false) | shuffle(seed=1) | batch(4)", NULL, &s);
+    assert_int_equal(s.batches[0].rows, 4);
+    seen_clear(&s);
+    assert_fails("image_folder(\"$D/f\", labels=false) | select(label)", NULL, STK_INVALID, "no field 'label' here");
+    assert_fails("image_folder(\"$D/f\", labels=false, classes=[\"sub\"])", NULL, STK_INVALID, "exclude each other");
+    assert_fails("image_folder(\"$D/f\", labels=false, extensions=\"webp\")", NULL, STK_IO,
+                 "has no file, wanted at least one that ends in .webp; 4 others are there");
+    assert_fails("image_folder(\"$D/nowhere\", labels=false)", NULL, STK_IO, "cannot list the directory");
+    assert_fails("image_folder(\"$D/g\")", NULL, STK_IO, "labels=false takes pictures without classes");
+}
+
 static void folder_interleaves_classes(void **state)
 {
     write_folder("f", 3, 2);
@@ -145,6 +168,7 @@ int main(void)
         OP_TEST(folder_says_what_it_looked_for),
         OP_TEST(folder_follows_the_policy_for_files_that_cannot_be_read),
         OP_TEST(folder_notices_other_files),
+        OP_TEST(folder_without_classes_takes_all_pictures),
         OP_TEST(folder_interleaves_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,31 @@ static void normalize_refuses_what_does_not_fit(void **state)
     assert_fails(PICTURES " | normalize(image) | resize(image, 2, 2)", NULL, STK_INVALID, "put normalize and cast after this");
 }
 
+static void normalize_takes_the_usual_numbers_with_a_scale(void **state)
+{
+    write_pictures("p", 6, 9, 8);
+    assert_same_batches(
+        PICTURES " | normalize(image, mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375]) | batch(6)",
+        PICTURES " | normalize(image, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225], scale=255) | batch(6)");
+    assert_same_batches(PICTURES " | normalize(image, std=255) | batch(6)", PICTURES " | normalize(image, scale=255) | batch(6)");
+    assert_fails(PICTURES " | normalize(image, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])", NULL, STK_INVALID,
+                 "mean and std are those of pixels of 0 to 1, but field 'image' is uint8, 0 to 255: add scale=255, or say "
+                 "mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375]");
+    assert_fails(PICTURES " | normalize(image, mean=0.5, std=0.5)", NULL, STK_INVALID, "or say mean=127.5, std=127.5");
+    assert_fails(PICTURES " | normalize(image, mean=0.5)", NULL, STK_INVALID, "or say mean=127.5, std=255");
+    assert_fails(PICTURES " | normalize(image, mean=123.7, std=58, scale=255)", NULL, STK_INVALID,
+                 "mean is 123.7 with scale=255, but pixels of uint8 go up to 255");
+    /* No change but the type, and pixels that are 0 to 1 already. */
+    assert_same_batches(PICTURES " | cast(image=float32) | batch(6)", PICTURES " | normalize(image, mean=0, std=1) | batch(6)");
+    assert_same_batches(PICTURES " | cast(image=float32) | batch(6)",
+                        PICTURES " | normalize(image, mean=[0, 0, 0], std=[1, 1, 1]) | batch(6)");
+    taken t;
+    take_column(PICTURES " | normalize(image, scale=255) | cache | normalize(image, mean=0.5, std=0.5) | batch(6)", 1, "image", &t);
+    for (int64_t i = 0; i < (int64_t)(t.size / 4); i++)
+        assert_true(((const float *)(const void *)t.data)[i] >= -1 && ((const float *)(const void *)t.data)[i] <= 1);
+    taken_clear(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -54,6 +79,7 @@ int main(void)
         OP_TEST(normalize_of_floats_is_the_same),
         OP_TEST(normalize_cast_and_layout_run_as_one),
         OP_TEST(normalize_refuses_what_does_not_fit),
+        OP_TEST(normalize_takes_the_usual_numbers_with_a_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,11 +183,11 @@ static void parse_takes_raw_bytes(void **state)
                   "{\"rawbits\":[true, false], \"empty\":[], \"e\":[]}\n");
 }
 
-static void assert_bad(const char *text, const char *field, int64_t record, const char *part)
+static void assert_told(const char *text, stk_status status, const char *field, int64_t record, const char *part)
 {
     seen s;
     run_some(text, NULL, -1, NULL, &s);
-    if (s.status != STK_CORRUPT || !strstr(s.error.message, part))
+    if (s.status != status || !strstr(s.error.message, part))
         fail_msg("'%s' gave %s (%s), wanted '%s'", text, stk_status_name(s.status), s.error.message, part);
     assert_string_equal(s.error.field, field);
     assert_string_equal(s.error.op, "parse");
@@ -196,11 +196,57 @@ static void assert_bad(const char *text, const char *field, int64_t record, cons
     seen_clear(&s);
 }
 
+static void assert_bad(const char *text, const char *field, int64_t record, const char *part)
+{
+    assert_told(text, STK_CORRUPT, field, record, part);
+}
+
+static void parse_tells_what_a_record_has(void **state)
+{
+    write_numbers("numbers-0.tfrecord");
+    assert_told(N "parse(int=uint8)", STK_UNFIT, "int", 0,
+                "is missing, wanted 1 value; the record has ints (int64), wide (int64)");
+    assert_told(N "parse(int=uint8)", STK_UNFIT, "int", 0, ": did you mean 'ints'?");
+    assert_told(N "parse(x=uint8[3](from=\"smal\"))", STK_UNFIT, "smal", 0, ": did you mean 'small'?");
+    /* What was asked for by its own name was not meant. */
+    seen taken;
+    run_some(N "parse(ints=uint8[4], int=uint8)", NULL, -1, NULL, &taken);
+    assert_int_equal(taken.status, STK_UNFIT);
+    assert_null(strstr(taken.error.message, "did you mean"));
+    seen_clear(&taken);
+    /* Names are what a file has: odd ones are escaped, many are cut. */
+    stk__tfrecord_writer *file;
+    stk__example_writer writer = {0};
+    stk__text record = STK__TEXT_INIT;
+    assert_int_equal(stk__tfrecord_writer_open(in_dir("numbers-0.tfrecord"), STK__PLAIN, 6, &file, NULL), STK_OK);
+    stk__example_begin(&writer);
+    stk__example_add_ints(&writer, "odd\x1b[2J", &(int64_t){1}, 1);
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "feature/%d", i);
+        stk__example_add_ints(&writer, name, &(int64_t){1}, 1);
+    }
+    assert_int_equal(stk__example_end(&writer, &record, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_add(file, record.data, record.length, NULL), STK_OK);
+    assert_int_equal(stk__tfrecord_writer_commit(file, NULL), STK_OK);
+    stk__example_writer_clear(&writer);
+    stk__text_clear(&record);
+    assert_told(N "parse(quite_another=int64)", STK_UNFIT, "quite_another", 0, "the record has odd\\x1b[2J (int64), feature/0 (int64)");
+    assert_told(N "parse(quite_another=int64)", STK_UNFIT, "quite_another", 0, "(int64) and 28 more");
+    /* A bad record as any other. */
+    stk_config config = harness_config();
+    config.on_error = STK_ON_ERROR_SKIP;
+    seen s;
+    run_all(N "parse(quite_another=int64)", &config, &s);
+    assert_int_equal(s.stats.skipped, 1);
+    seen_clear(&s);
+}
+
 static void parse_names_record_and_feature_of_what_is_wrong(void **state)
 {
     write_data();
-    assert_bad(A "parse(rare=int64)", "rare", 1, "is missing, wanted 1 value");
-    assert_bad(B "parse(rare=int64)", "rare", 1, "is missing, wanted 1 value");
+    assert_told(A "parse(rare=int64)", STK_UNFIT, "rare", 1, "is missing, wanted 1 value");
+    assert_told(B "parse(rare=int64)", STK_UNFIT, "rare", 1, "is missing, wanted 1 value");
     assert_bad(A "skip(2) | parse(x=float32[2](from=\"half\"))", "half", 2, "");
     assert_bad(A "parse(half=int64)", "half", 0, "");
     assert_bad(A "skip(1) | parse(many=int64[, 2])", "many", 1, "has 1 values, wanted a multiple of 2");
@@ -220,7 +266,7 @@ static void parse_names_the_number_that_does_not_fit(void **state)
     assert_bad(N "parse(ints=uint8[5])", "ints", 0, "has 4 values, wanted 5");
     assert_bad(N "parse(ints=float16[4])", "ints", 0, "is int64, wanted float or raw bytes to make float16");
     assert_bad(N "parse(small=uint8[2])", "small", 0, "is float, wanted int64 or raw bytes to make uint8");
-    assert_bad(N "parse(none=uint8)", "none", 0, "is missing, wanted 1 value");
+    assert_told(N "parse(none=uint8)", STK_UNFIT, "none", 0, "is missing, wanted 1 value");
     assert_bad(N "parse(raw=float64[1])", "raw", 0, "is bytes, 6 of them, wanted float64 values, or 8 bytes that hold them raw");
     assert_bad(N "parse(raw=uint8[5])", "raw", 0, "is bytes, 6 of them, wanted uint8 values, or 5 bytes");
     assert_bad(N "parse(raw=float32[])", "raw", 0, "is bytes, 6 of them, wanted float32 values, or a multiple of 4 bytes");
@@ -340,6 +386,7 @@ int main(void)
         OP_TEST(parse_fills_in_defaults_of_every_type),
         OP_TEST(parse_takes_fields_from_a_schema),
         OP_TEST(parse_refuses_bad_schemas),
+        OP_TEST(parse_tells_what_a_record_has),
         OP_TEST(parse_names_record_and_feature_of_what_is_wrong),
         OP_TEST(parse_follows_the_policy_of_errors),
         OP_TEST(parse_refuses_bad_specifications),

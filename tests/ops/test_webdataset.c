@@ -119,7 +119,7 @@ static void webdataset_names_what_is_missing(void **state)
         seen s;
         snprintf(text, sizeof text, "webdataset(\"$D/%s\")", names[i]);
         run_some(text, NULL, -1, NULL, &s);
-        assert_int_equal(s.status, STK_CORRUPT);
+        assert_int_equal(s.status, STK_UNFIT);
         assert_string_equal(s.error.file, in_dir(names[i]));
         assert_string_equal(s.error.op, "webdataset");
         assert_string_equal(s.error.field, "image");

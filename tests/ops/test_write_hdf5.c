@@ -269,7 +269,7 @@ static void write_leaves_nothing_after_an_error(void **state)
     stk_pipeline *p;
     write_examples("in", STK__PLAIN, 0, 20);
     assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_hdf5(\"$D/out.h5\", chunk=1)", NULL,
-                 STK_CORRUPT, "is missing");
+                 STK_UNFIT, "is missing");
     assert_fails("tfrecord(\"$D/in\") | parse(words=bytes[]) | batch(5) | write_hdf5(\"$D/out.h5\")", NULL, STK_INVALID,
                  "make the rows equal with batch(..., pad=true)");
     assert_fails("tfrecord(\"$D/in\") | parse(many=int64[]) | batch(2, pad=true) | write_hdf5(\"$D/out.h5\")", NULL,

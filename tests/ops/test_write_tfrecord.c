@@ -214,7 +214,7 @@ static void write_leaves_nothing_after_an_error(void **state)
     stk_pipeline *p;
     write_examples("in", STK__PLAIN, 0, 20);
     const int before = count_files("");
-    assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_tfrecord(\"$D/out\")", NULL, STK_CORRUPT,
+    assert_fails("tfrecord(\"$D/in\") | parse(rare=int64) | batch(1) | write_tfrecord(\"$D/out\")", NULL, STK_UNFIT,
                  "is missing");
     assert_int_equal(count_files(""), before);
     assert_int_equal(try_open("range(3) | write_tfrecord(\"/proc/no/such\")", NULL, &p, &error), STK_IO);

@@ -187,6 +187,7 @@ def test_errors_about_data_name_file_record_and_op(tmp_path: pathlib.Path) -> No
         ("UnsupportedError", NotImplementedError),
         ("MismatchError", ValueError),
         ("LimitError", Exception),
+        ("UnfitError", ValueError),
         ("ForkError", RuntimeError),
     ],
 )

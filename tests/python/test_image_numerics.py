@@ -230,7 +230,7 @@ def png_by_hand(samples, bits, kind, interlaced, palette=b"", transparency=b""):
 
 
 def rare_pngs(session):
-    """(file, samples scaled to 8 bits) of each colour type, depth and order of rows."""
+    """(file, samples scaled to 8 bits, samples as stored) of each colour type, depth and order of rows."""
     image = numpy.asarray(photo(session, "coffee.png", (61, 47))).astype(int)
     gray, alpha = image.mean(2, keepdims=True).astype(int), 255 - image[:, :, :1]
     fine = numpy.random.default_rng(1).integers(0, 256, image.shape)
@@ -245,11 +245,12 @@ def rare_pngs(session):
                 kinds.update({2: image, 4: numpy.concatenate([gray, alpha], 2), 6: numpy.concatenate([image, alpha], 2)})
             for kind, values in kinds.items():
                 samples = level(values, numpy.concatenate([fine, fine], 2))
-                files["type %d, %d bits, %s" % (kind, bits, order)] = (png_by_hand(samples, bits, kind, interlaced), shown(values))
+                file = png_by_hand(samples, bits, kind, interlaced)
+                files["type %d, %d bits, %s" % (kind, bits, order)] = (file, shown(values), samples)
             if bits <= 8:
                 colours = numpy.random.default_rng(2).integers(0, 256, (2 ** bits, 3)).astype(numpy.uint8)
                 file = png_by_hand(level(gray), bits, 3, interlaced, colours.tobytes(), b"\x00\x40")
-                files["palette, %d bits, %s" % (bits, order)] = (file, colours[level(gray)[..., 0]])
+                files["palette, %d bits, %s" % (bits, order)] = (file, colours[level(gray)[..., 0]], level(gray))
     return files
 
 
@@ -257,14 +258,46 @@ def test_png(session):
     files = pngs(session)
     depth = {name: data for name, data in files.items() if name != "I;16"}
     for channels in (1, 3, 4):
-        compare(session, "decode_image, PNG", depth, ".png", channels=channels)
+        compare(session, "decode_image, PNG", depth, ".png", channels=channels, more=", mode=color")
+    sixteen, = decoded(session, [files["I;16"]], ".png", ", channels=1, dtype=uint16")
+    wanted = numpy.asarray(opened(files["I;16"]))[:, :, None]
+    session.close("decode_image, PNG, dtype=uint16", "Pillow", sixteen, wanted, 0, what="I;16")
+
+
+def test_numbers_of_masks(session):
+    """mode=index: palettes and levels as Pillow has them before it shows them."""
+    image = photo(session, "coffee.png", (61, 47))
+    files = {"L": encoded(image.convert("L"), "PNG"), "1": encoded(image.convert("1"), "PNG")}
+    for bits in (1, 2, 4, 8):
+        palette = image.quantize(2 ** bits)
+        files["palette of %d bits" % bits] = encoded(palette, "PNG", bits=bits)
+        files["palette of %d bits, transparent" % bits] = encoded(palette, "PNG", bits=bits, transparency=b"\x00\x80")
+    for ending, data in ((".png", files), (".gif", {"GIF": encoded(image.quantize(16), "GIF")})):
+        found = decoded(session, list(data.values()), ending, ", mode=index")
+        for (name, file), ours in zip(data.items(), found):
+            wanted = numpy.asarray(opened(file)).astype(numpy.uint8)[:, :, None]
+            session.close("decode_image, mode=index", "Pillow", ours, wanted, 0, what=name)
+    rare = {name: parts for name, parts in rare_pngs(session).items() if "type 0" in name or "palette" in name}
+    found = decoded(session, [data for data, _, _ in rare.values()], ".png", ", mode=index, dtype=uint16")
+    for (name, (_, _, samples)), ours in zip(rare.items(), found):
+        session.close("decode_image, mode=index", "numpy", ours, samples, 0, what=name)
+
+
+def test_sixteen_bits(session):
+    """dtype=uint16: all bits of those that have 16, and 8 bits times 257."""
+    files = {name: parts for name, parts in rare_pngs(session).items() if "8 bits" in name or "16 bits" in name}
+    found = decoded(session, [data for data, _, _ in files.values()], ".png", ", dtype=uint16")
+    for (name, (_, shown, samples)), ours in zip(files.items(), found):
+        deep = samples if "16 bits" in name else shown.astype(int) * 257
+        wanted = deep[..., :3] if deep.shape[2] >= 3 else numpy.repeat(deep[..., :1], 3, 2)
+        session.close("decode_image, PNG, dtype=uint16", "numpy", ours, wanted, 0, what=name)
 
 
 def test_png_of_rare_kinds(session):
     """16 bits lose their lower byte; the rest is as Pillow shows it."""
     files = rare_pngs(session)
-    found = decoded(session, [data for data, _ in files.values()], ".png")
-    for (name, (data, samples)), ours in zip(files.items(), found):
+    found = decoded(session, [data for data, _, _ in files.values()], ".png", ", dtype=uint8")
+    for (name, (data, samples, _)), ours in zip(files.items(), found):
         wanted = samples[..., :3] if samples.shape[2] >= 3 else numpy.repeat(samples[..., :1], 3, 2)
         session.close("decode_image, 1 to 16 bit and interlaced PNG", "numpy", ours, wanted, 0, what=name)
         if "16 bits" not in name:

@@ -66,8 +66,12 @@ static STK_UNUSED stk_status decode(stk__image_decoder *decoder, const uint8_t *
     stk__image_info info;
     stk_status status = stk__image_probe(exact, size, true, &info, err);
     if (status == STK_OK) {
-        stk__image_want whole = {0, 0, info.width, info.height, want->channels, 0, 0, false};
-        status = stk__image_decode(decoder, exact, size, &info, want->width ? want : &whole, got, err);
+        stk__image_want part = *want;
+        if (!want->width) {
+            part.width = info.width;
+            part.height = info.height;
+        }
+        status = stk__image_decode(decoder, exact, size, &info, &part, got, err);
     }
     free(exact);
     if (status != STK_OK) {
@@ -90,15 +94,15 @@ static STK_UNUSED uint8_t *decode_tight(stk__image_decoder *decoder, const uint8
         want.height = got.scaled_height;
     }
     assert_int_equal(got.pixels.channels, want.channels);
-    assert_int_equal(got.pixels.element_bytes, 1);
+    assert_int_equal(got.pixels.element_bytes, want.wide ? 2 : 1);
     assert_true(got.x <= want.x && got.y <= want.y);
     assert_true(got.x + got.pixels.width >= want.x + want.width && got.y + got.pixels.height >= want.y + want.height);
-    const size_t row = (size_t)want.width * (size_t)want.channels;
+    const size_t pixel = stk__pixel_bytes(&got.pixels), row = (size_t)want.width * pixel;
     uint8_t *out = malloc(row * (size_t)want.height);
     assert_non_null(out);
     for (int32_t y = 0; y < want.height; y++)
         memcpy(out + (size_t)y * row,
-               stk__pixel_row(&got.pixels, want.y - got.y + y) + (size_t)(want.x - got.x) * (size_t)want.channels, row);
+               stk__pixel_row(&got.pixels, want.y - got.y + y) + (size_t)(want.x - got.x) * pixel, row);
     return out;
 }
 
@@ -142,7 +146,7 @@ static STK_UNUSED void check_part(stk__image_decoder *decoder, const uint8_t *da
                                   int32_t width, stk__image_want want)
 {
     uint8_t *part = decode_tight(decoder, data, size, want);
-    const size_t pixel = (size_t)want.channels, row = (size_t)want.width * pixel;
+    const size_t pixel = (size_t)want.channels * (want.wide ? 2 : 1), row = (size_t)want.width * pixel;
     for (int32_t y = 0; y < want.height; y++) {
         const size_t at = ((size_t)(want.y + y) * (size_t)width + (size_t)want.x) * pixel;
         assert_memory_equal(part + (size_t)y * row, whole + at, row);

@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static char dir[64];
 
@@ -260,6 +261,74 @@ static void glob_gives_sorted_paths(void **state)
     assert_null(paths.items);
 }
 
+static void assert_expands(const char *pattern, const char *wanted)
+{
+    stk__paths paths = {0};
+    stk__text t = STK__TEXT_INIT;
+    stk_error err;
+    stk_error_clear(&err);
+    if (stk__paths_glob(&paths, pattern, &err) != STK_OK)
+        fail_msg("'%s': %s", pattern, err.message);
+    for (size_t i = 0; i < paths.count; i++)
+        stk__text_printf(&t, "%s%s", i ? " " : "", paths.items[i]);
+    assert_string_equal(t.data, wanted);
+    stk__text_clear(&t);
+    stk__paths_clear(&paths);
+}
+
+static void assert_no_paths(const char *pattern, stk_status status, const char *part)
+{
+    stk__paths paths = {0};
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk__paths_glob(&paths, pattern, &err), status);
+    if (!strstr(err.message, part))
+        fail_msg("'%s' gave '%s', wanted '%s'", pattern, err.message, part);
+    stk__paths_clear(&paths);
+}
+
+static void braces_stand_for_names(void **state)
+{
+    (void)state;
+    assert_expands("no/{000..003}.tar", "no/000.tar no/001.tar no/002.tar no/003.tar");
+    assert_expands("no/{8..11}", "no/8 no/9 no/10 no/11");
+    assert_expands("{08..10}{b,a}", "08b 08a 09b 09a 10b 10a");
+    assert_expands("{3..1}-{0..10..4}", "3-0 3-4 3-8 2-0 2-4 2-8 1-0 1-4 1-8");
+    assert_expands("{x,y{1..2},}z", "xz y1z y2z z");
+    assert_expands("{a}{..}{1..}{1..2..0}{", "{a}{..}{1..}{1..2..0}{"); /* parts of a name */
+    assert_expands("}{b,c", "}{b,c");
+    /* Names that are written out stay, so that a missing one is told; wildcards take what there is. */
+    assert_int_equal(mkdir(in_dir("e"), 0777), 0);
+    put(in_dir("e/s1.tar"), "");
+    put(in_dir("e/{0..1}"), "");
+    stk__paths paths = {0};
+    assert_int_equal(stk__paths_glob(&paths, in_dir("e/s{2..0}*"), NULL), STK_OK);
+    assert_int_equal(paths.count, 1);
+    assert_int_equal(stk__paths_glob(&paths, in_dir("e/{0..1}"), NULL), STK_OK);
+    assert_int_equal(paths.count, 2);
+    assert_string_equal(paths.items[1], in_dir("e/{0..1}"));
+    stk__paths_clear(&paths);
+    assert_no_paths(in_dir("e/t{0..9}*"), STK_IO, "no file matches");
+    assert_no_paths("{0..999999}{a,b}", STK_INVALID, "stand for more than 1000000 names");
+    assert_no_paths("{0..1000000}", STK_INVALID, "stand for more than 1000000 names");
+    assert_no_paths("{-999999999999999999..999999999999999999}", STK_INVALID, "stand for more than 1000000 names");
+    assert_no_paths("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", STK_INVALID,
+                    "more than 16 braces");
+}
+
+static void remote_files_are_named_as_such(void **state)
+{
+    (void)state;
+    assert_no_paths("gs://bucket/{000..003}.tar", STK_UNSUPPORTED,
+                    "'gs://bucket/{000..003}.tar': remote files (gs://) are not read; copy or mount them first");
+    assert_no_paths("https://host/x", STK_UNSUPPORTED, "remote files (https://) are not read");
+    assert_no_paths("s3://b/*", STK_UNSUPPORTED, "(s3://)");
+    assert_no_paths("pipe:curl -s x", STK_UNSUPPORTED, "commands are not run");
+    assert_no_paths("file:///tmp/x", STK_UNSUPPORTED, "wanted the path without file://");
+    assert_expands("a:b", "a:b");
+    assert_expands("d/x://y", "d/x://y");
+}
+
 static void glob_that_matches_nothing_is_an_error(void **state)
 {
     (void)state;
@@ -326,6 +395,8 @@ int main(void)
         cmocka_unit_test(new_file_refuses_what_is_no_regular_file),
         cmocka_unit_test(make_parents_makes_all_above),
         cmocka_unit_test(glob_gives_sorted_paths),
+        cmocka_unit_test(braces_stand_for_names),
+        cmocka_unit_test(remote_files_are_named_as_such),
         cmocka_unit_test(glob_that_matches_nothing_is_an_error),
         cmocka_unit_test(glob_does_not_pass_over_an_unreadable_directory),
         cmocka_unit_test(file_calls_survive_every_failed_allocation),

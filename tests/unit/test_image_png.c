@@ -192,8 +192,30 @@ static void libpng_read(png_structp png, png_bytep out, size_t size)
     s->at += size;
 }
 
-/* RGBA as libpng sees it. To be freed. */
-static uint8_t *libpng_decode(const bytes *b, int32_t width, int32_t height)
+typedef enum form { RGBA, WIDE_RGBA, STORED } form;
+
+static void set_transforms(png_structp png, form as)
+{
+    png_set_interlace_handling(png);
+    if (as == STORED) {
+        png_set_packing(png); /* a byte for each pixel of 1, 2 or 4 bits */
+        png_set_swap(png);
+        return;
+    }
+    png_set_expand(png);
+    png_set_gray_to_rgb(png);
+    if (as == WIDE_RGBA) {
+        png_set_expand_16(png);
+        png_set_swap(png);
+        png_set_add_alpha(png, 65535, PNG_FILLER_AFTER);
+    } else {
+        png_set_strip_16(png);
+        png_set_add_alpha(png, 255, PNG_FILLER_AFTER);
+    }
+}
+
+/* Pixels of `pixel` bytes as libpng sees them. To be freed. */
+static uint8_t *libpng_decode_as(const bytes *b, form as, int32_t width, int32_t height, size_t pixel)
 {
     source s = {b, 0};
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -201,22 +223,23 @@ static uint8_t *libpng_decode(const bytes *b, int32_t width, int32_t height)
     assert_non_null(info);
     png_set_read_fn(png, &s, libpng_read);
     png_read_info(png, info);
-    png_set_expand(png);
-    png_set_strip_16(png);
-    png_set_gray_to_rgb(png);
-    png_set_add_alpha(png, 255, PNG_FILLER_AFTER);
-    png_set_interlace_handling(png);
+    set_transforms(png, as);
     png_read_update_info(png, info);
-    assert_int_equal(png_get_rowbytes(png, info), 4 * (size_t)width);
-    uint8_t *out = malloc((size_t)width * (size_t)height * 4);
+    assert_int_equal(png_get_rowbytes(png, info), pixel * (size_t)width);
+    uint8_t *out = malloc((size_t)width * (size_t)height * pixel);
     uint8_t **rows = malloc((size_t)height * sizeof *rows);
     assert_true(out && rows);
     for (int32_t y = 0; y < height; y++)
-        rows[y] = out + (size_t)y * (size_t)width * 4;
+        rows[y] = out + (size_t)y * (size_t)width * pixel;
     png_read_image(png, rows);
     png_destroy_read_struct(&png, &info, NULL);
     free(rows);
     return out;
+}
+
+static uint8_t *libpng_decode(const bytes *b, int32_t width, int32_t height)
+{
+    return libpng_decode_as(b, RGBA, width, height, 4);
 }
 
 static void check_channels(stk__image_decoder *decoder, const bytes *b, const uint8_t *rgba, int32_t width,
@@ -232,6 +255,67 @@ static void check_channels(stk__image_decoder *decoder, const bytes *b, const ui
     }
     free(gray);
     free(rgb);
+}
+
+/* All 16 bits, in every number of channels; fewer bits are spread over the range. */
+static void check_wide(stk__image_decoder *decoder, const bytes *b, int bits, int32_t width, int32_t height, dice *d)
+{
+    const size_t pixels = (size_t)width * (size_t)height;
+    uint8_t *wanted = libpng_decode_as(b, WIDE_RGBA, width, height, 8);
+    uint8_t *found = decode_tight(decoder, b->data, b->size, (stk__image_want){.channels = 4, .wide = true});
+    uint8_t *rgb = decode_tight(decoder, b->data, b->size, (stk__image_want){.channels = 3, .wide = true});
+    uint8_t *gray = decode_tight(decoder, b->data, b->size, (stk__image_want){.channels = 1, .wide = true});
+    assert_memory_equal(found, wanted, 8 * pixels);
+    for (size_t i = 0; i < pixels; i++) {
+        uint16_t p[3], luma;
+        memcpy(p, wanted + 8 * i, 6);
+        memcpy(&luma, gray + 2 * i, 2);
+        assert_memory_equal(rgb + 6 * i, p, 6);
+        /* What has 8 bits is made gray before it is spread. */
+        const double exact = (19595.0 * p[0] + 38470.0 * p[1] + 7471.0 * p[2]) / 65536, off = bits == 16 ? 0.5 : 128.5;
+        assert_true(exact - luma <= off && luma - exact <= off);
+    }
+    stk__image_want part = random_part(d, width, height, 4);
+    part.wide = true;
+    check_part(decoder, b->data, b->size, wanted, width, part);
+    free(wanted);
+    free(found);
+    free(rgb);
+    free(gray);
+}
+
+/* The numbers that the file has, for gray and palettes; others have none. */
+static void check_stored(stk__image_decoder *decoder, const bytes *b, const made *m, dice *d)
+{
+    stk__image_want want = {.channels = 1, .wide = m->bits == 16, .stored = true};
+    stk__image_info info;
+    stk_error err;
+    assert_int_equal(stk__image_probe(b->data, b->size, false, &info, NULL), STK_OK);
+    assert_int_equal(info.colors, m->color == PNG_COLOR_TYPE_PALETTE ? 1 << m->bits : 0);
+    assert_int_equal(info.numbers, m->color == PNG_COLOR_TYPE_PALETTE || m->color == PNG_COLOR_TYPE_GRAY);
+    if (!info.numbers) {
+        stk__image_got got;
+        assert_int_equal(decode(decoder, b->data, b->size, &want, &got, &err), STK_UNFIT);
+        assert_non_null(strstr(err.message, "wanted one whole number for each pixel"));
+        return;
+    }
+    const size_t element = m->bits == 16 ? 2 : 1, pixels = (size_t)m->width * (size_t)m->height;
+    uint8_t *wanted = libpng_decode_as(b, STORED, m->width, m->height, element);
+    uint8_t *found = decode_tight(decoder, b->data, b->size, want);
+    assert_memory_equal(found, wanted, pixels * element);
+    stk__image_want part = random_part(d, m->width, m->height, 1);
+    part.wide = want.wide;
+    part.stored = true;
+    check_part(decoder, b->data, b->size, wanted, m->width, part);
+    if (m->bits < 16) {
+        want.wide = true;
+        uint8_t *wide = decode_tight(decoder, b->data, b->size, want);
+        for (size_t i = 0; i < pixels; i++)
+            assert_memory_equal(wide + 2 * i, &(uint16_t){wanted[i]}, 2);
+        free(wide);
+    }
+    free(wanted);
+    free(found);
 }
 
 static void check_kind(stk__image_decoder *decoder, bytes *b, int bits, int color, dice *d)
@@ -251,6 +335,8 @@ static void check_kind(stk__image_decoder *decoder, bytes *b, int bits, int colo
         assert_memory_equal(found, wanted, (size_t)m.width * (size_t)m.height * 4);
         check_channels(decoder, b, wanted, m.width, m.height);
         check_part(decoder, b->data, b->size, wanted, m.width, random_part(d, m.width, m.height, 4));
+        check_wide(decoder, b, bits, m.width, m.height, d);
+        check_stored(decoder, b, &m, d);
         stk__image_info info;
         assert_int_equal(stk__image_probe(b->data, b->size, false, &info, NULL), STK_OK);
         const int samples = color == 3 ? 3 : (const int[]){1, 0, 3, 3, 2, 0, 4}[color];
@@ -330,6 +416,35 @@ static void encoded_picture_reads_back(void **state)
     decoder_free(decoder, &use);
 }
 
+static void encoded_picture_of_16_bits_reads_back(void **state)
+{
+    (void)state;
+    memory_use use;
+    stk__image_decoder *decoder = decoder_new(&use);
+    bytes *b = malloc(sizeof *b);
+    assert_non_null(b);
+    dice d = {2000};
+    for (int i = 0; i < 30; i++) {
+        const int32_t width = 1 + (int32_t)roll(&d, 50), height = 1 + (int32_t)roll(&d, 50), channels = 1 + i % 4;
+        uint8_t *data = picture(&d, width, height, 2 * channels, (uint32_t[]){0, 5, 256}[roll(&d, 3)]);
+        const stk__pixels in = {data, width, height, channels, 2, (ptrdiff_t)width * channels * 2};
+        assert_true(stk__png_bound(width, height, 2 * channels) <= sizeof b->data);
+        assert_int_equal(stk__png_encode(decoder, &in, i % 13, b->data, &b->size, NULL), STK_OK);
+        uint8_t *judge = libpng_decode_as(b, WIDE_RGBA, width, height, 8);
+        for (size_t p = 0; p < (size_t)width * (size_t)height; p++) {
+            uint16_t from[4];
+            memcpy(from, data + p * (size_t)channels * 2, (size_t)channels * 2);
+            const uint16_t rgba[4] = {from[0], from[channels > 2 ? 1 : 0], from[channels > 2 ? 2 : 0],
+                                      channels % 2 ? 65535 : from[channels - 1]};
+            assert_memory_equal(judge + 8 * p, rgba, 8);
+        }
+        free(judge);
+        free(data);
+    }
+    free(b);
+    decoder_free(decoder, &use);
+}
+
 static void encode_takes_rows_of_any_stride(void **state)
 {
     (void)state;
@@ -356,7 +471,7 @@ static void encode_refuses_what_png_cannot_hold(void **state)
     size_t size;
     stk_error err;
     stk_error_clear(&err);
-    const stk__pixels wide = {pixel, 1, 1, 3, 2, 6}, good = {pixel, 1, 1, 3, 1, 3}, many = {pixel, 1, 1, 5, 1, 5};
+    const stk__pixels wide = {pixel, 1, 1, 2, 4, 8}, good = {pixel, 1, 1, 3, 1, 3}, many = {pixel, 1, 1, 5, 1, 5};
     assert_int_equal(stk__png_encode(decoder, &wide, 6, out, &size, &err), STK_INVALID);
     assert_int_equal(stk__png_encode(decoder, &many, 6, out, &size, &err), STK_INVALID);
     assert_int_equal(stk__png_encode(decoder, &good, 13, out, &size, &err), STK_INVALID);
@@ -848,6 +963,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_png_decodes_as_libpng_does),
         cmocka_unit_test(encoded_picture_reads_back),
+        cmocka_unit_test(encoded_picture_of_16_bits_reads_back),
         cmocka_unit_test(encode_takes_rows_of_any_stride),
         cmocka_unit_test(encode_refuses_what_png_cannot_hold),
         cmocka_unit_test(part_of_a_large_picture_is_that_of_the_whole),
