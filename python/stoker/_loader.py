@@ -86,16 +86,18 @@ class Loader:
 
     # As of a DataLoader without workers.
     num_workers = 0
+    prefetch_factor = None
     generator = None
     collate_fn = staticmethod(collate)
 
     def __new__(cls, *args: Any, **settings: Any) -> Loader:
         """One that Keras knows as its own, in scripts that have imported Keras."""
+        kind: type[Loader] = cls
         if cls is Loader and KERAS_ADAPTERS in sys.modules:
             from ._keras import loader_class
 
-            cls = loader_class()
-        return super().__new__(cls)
+            kind = loader_class()
+        return object.__new__(kind)
 
     def __init__(
         self,
@@ -137,7 +139,8 @@ class Loader:
 
     def _why_unknown(self) -> str:
         runs = self._passes.runs
-        if not self._passes.epochs:
+        endless = any(name == "repeat" and not any(map(str.isdigit, text)) for name, _, text in runs.ops)
+        if not self._passes.epochs or endless:
             return "the pipeline repeats without an end"
         for name, _, _ in runs.ops:
             if name == "filter":

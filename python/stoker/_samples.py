@@ -27,8 +27,8 @@ def before_batching(pipeline: Pipeline) -> Pipeline:
     for name, role, text in ops[place:]:
         if role not in _WHOLE and name != "repeat":
             raise TypeError(f"{text} stands behind batch, and counts batches: put it before batch to speak of samples")
-    ops = ops[:place]
-    while len(ops) > 1 and (ops[-1][1] in ("sink", "prefetch") or ops[-1][0] == "repeat"):
+    batched, ops = place < len(ops), ops[:place]
+    while not batched and len(ops) > 1 and (ops[-1][1] in ("sink", "prefetch") or ops[-1][0] == "repeat"):
         ops.pop()
     return type(pipeline)(ops, pipeline._functions, pipeline._options)
 
