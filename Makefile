@@ -47,7 +47,7 @@ format: ## clang-format over all C files
 wheel: deps ## the Python package for every CPython from 3.10 on: dist/*.whl
 	@scripts/wheel.sh
 
-test-frameworks: deps ## the tests of the Python package with real PyTorch and TensorFlow (large downloads)
+test-frameworks: deps ## the Python package with PyTorch, TensorFlow, Lightning, Hugging Face, timm, Keras (large downloads)
 	@scripts/test_frameworks.sh
 
 install: build ## install to the prefix of the build directory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 from ._loader import KERAS_ADAPTERS, Loader
@@ -18,14 +19,14 @@ def loader_class() -> type[Loader]:
     """Loaders that Keras knows: it takes whatever is one of its data adapters as it is."""
     base = import_module(KERAS_ADAPTERS).DataAdapter
     if base not in _made:
-        _made[base] = type("Loader", (_KerasLoader, base), {"__slots__": (), "__module__": __name__})
+        _made[base] = type("Loader", (_KerasLoader, base), {"__module__": __name__})
     return _made[base]
 
 
 class _KerasLoader(Loader):
     """What Keras calls on its data adapters. Each of the iterators is one loop, hence the next epoch."""
 
-    __slots__ = ()
+    _begun: dict[str, Any] | None = None  # the place at which Keras' epoch began
 
     def get_numpy_iterator(self) -> Iterator[Any]:
         return _converted(self, import_module("numpy").asarray)
@@ -65,9 +66,14 @@ class _KerasLoader(Loader):
             return None
         return len(self.sampler) % self.batch_size or None
 
-    def on_epoch_begin(self) -> None: ...
+    def on_epoch_begin(self) -> None:
+        self._begun = self.state_dict()
 
-    def on_epoch_end(self) -> None: ...
+    def on_epoch_end(self) -> None:
+        """Keras takes a batch to build the model, and calls its `reset`: the epoch, or a place in it, begins anew."""
+        if sys._getframe(1).f_code.co_name == "reset" and self._begun is not None:
+            self.load_state_dict(self._begun)
+        self._begun = None
 
 
 def _converted(loader: Loader, convert: Callable[[Any], Any]) -> Iterator[Any]:

@@ -158,8 +158,12 @@ class Loader:
 
     @property
     def sampler(self) -> LoaderSampler:
-        """Has set_epoch(), and a len(): the samples of a rank."""
-        return LoaderSampler(self)
+        """Has set_epoch(), and a len(): the samples of a rank. Where PyTorch is loaded, one of its samplers."""
+        if sys.modules.get("torch.utils.data") is None:
+            return LoaderSampler(self)
+        from .torch import Sampler
+
+        return Sampler(self)
 
     @property
     def batch_sampler(self) -> LoaderBatchSampler:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, SequentialSampler, get_worker_info
 
 from ._loader import Loader, number_of
 from ._options import check_options, rank_and_world
 from ._runs import Runs
-from ._samples import ALL_RANKS, before_batching, check_no_batch_work, only_row
+from ._samples import ALL_RANKS, LoaderSampler, before_batching, check_no_batch_work, only_row
 from ._watch import warn
 from ._within import look, take_over
 
@@ -29,6 +29,10 @@ _WORKERS_MOST = 1024
 
 def _itself(value: Any) -> Any:
     return value
+
+
+class Sampler(LoaderSampler, SequentialSampler):  # type: ignore[misc, type-arg, unused-ignore]
+    """A loader's sampler as one of PyTorch's; sequential, so that nobody tries to replace it by one without a shuffle."""
 
 
 class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
