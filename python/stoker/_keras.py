@@ -39,8 +39,9 @@ class _KerasLoader(Loader):
 
     def get_tf_dataset(self) -> Any:
         tf = import_module("tensorflow")
-        specs = {name: _spec(tf, name, text, self._padded()) for name, text in self.pipeline.fields().items()}
-        signature = tuple(specs[name] for name in self._fields) if self._fields else specs
+        types = self.pipeline.fields()
+        specs = {name: _spec(tf, name, types[name], self._padded()) for name in self._fields or types}
+        signature = tuple(specs.values()) if self._fields else specs
         return tf.data.Dataset.from_generator(self.get_numpy_iterator, output_signature=signature)
 
     def _padded(self) -> bool:

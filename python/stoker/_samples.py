@@ -181,13 +181,17 @@ class LoaderDataset:
 
     def __getitem__(self, index: SupportsIndex) -> Any:
         loader = self._loader
-        return sample_at(loader.pipeline, index, loader.format, loader._fields, loader._options)
+        return sample_at(loader.pipeline, index, self._format(), loader._fields, loader._options)
+
+    def _format(self) -> str:
+        format = self._loader.format
+        return "numpy" if format == "dlpack" else format  # its columns have no rows of their own
 
     def __iter__(self) -> Iterator[Any]:
         loader = self._loader
         samples = before_batching(loader.pipeline).batch(1)
         options = {**loader._options, **ALL_RANKS}
-        for batch in samples.loader(*loader._fields, format=loader.format, persistent=False, **options):
+        for batch in samples.loader(*loader._fields, format=self._format(), persistent=False, **options):
             yield only_row(batch)
 
     def __getitems__(self, places: BatchPlace | Sequence[int]) -> list[Any]:

@@ -89,16 +89,17 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
                 "a DataLoader with a batch_size would make batches of finished batches: write "
                 "DataLoader(pipe.dataset(...), batch_size=None), or pipe.dataset(..., samples=True) for single samples"
             )
-        if not Runs(self._pipeline, self._options).options["shard"]:
+        given = Runs(self._pipeline, self._options).options
+        if not given["shard"]:
             return  # whoever turns it off wants others to share out
         if within.shard is not None:
-            self._fit_shard(within.shard, begins)
+            self._fit_shard(within.shard, given["rank"], begins)
         elif within.dispatcher is not None:
-            self._fit_dispatcher(within.dispatcher)
+            self._fit_dispatcher(given["rank"])
         elif begins and not in_worker:
             self._around, self._idle = {}, False
 
-    def _fit_shard(self, shard: Any, begins: bool) -> None:
+    def _fit_shard(self, shard: Any, own_rank: int | None, begins: bool) -> None:
         rank, world = take_over(shard)
         if world == 1:
             return
@@ -107,14 +108,14 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
                 f"{type(shard).__name__} takes a part of this rank's part of the samples, and has begun without a word: "
                 "loop over pipe.loader(format='torch'), or give pipe.dataset(shard=False)"
             )
-        self._around = {} if "rank" in self._options else {"rank": rank, "world": world}
+        self._around = {"rank": rank, "world": world} if own_rank is None else {}
 
-    def _fit_dispatcher(self, dispatcher: Any) -> None:
+    def _fit_dispatcher(self, own_rank: int | None) -> None:
         rank, world = rank_and_world(None, None)
         if world <= 1:
             return
         own = [text for name, _, text in self._pipeline._ops if name == "shard" and "count" in text]
-        own += [f"rank={self._options['rank']}"] if self._options.get("rank") is not None else []
+        own += [f"rank={own_rank}"] if own_rank is not None else []
         if own:
             raise ValueError(
                 f"accelerate reads in process 0 alone and sends parts of that to the others, and {own[0]} leaves a part "

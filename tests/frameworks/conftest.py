@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from helpers import Launch
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -32,9 +33,6 @@ def _own_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     work.mkdir()
     monkeypatch.chdir(work)
     yield
-
-
-Launch = Callable[..., list[Any]]
 
 
 @pytest.fixture

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
+from helpers import Launch, needs
 
-pytest.importorskip("keras")
+import stoker
 
-from conftest import Launch  # noqa: E402
-
-import stoker  # noqa: E402
+needs("keras")
 
 
 @pytest.mark.parametrize("format", ["keras", "numpy", "torch", "tensorflow"])
 @pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
 def test_fit_evaluate_and_predict(launch: Launch, backend: str, format: str) -> None:
-    for needed in {backend, format} - {"keras", "numpy"}:
-        if importlib.util.find_spec(needed) is None:
-            pytest.skip(f"needs {needed}")
+    needs(backend, format)
     (run,) = launch("keras_fit.py", backend, format)
     loader = stoker.range(70).shuffle(seed=1).batch(8).loader("value")
     for epoch in run["epochs"]:  # Keras shows the mean of the loss since the epoch's begin

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from helpers import Launch, needs
 
-pytest.importorskip("lightning.pytorch")
-
-from conftest import Launch  # noqa: E402
+needs("lightning")
 
 
 def test_fit_and_validate(launch: Launch) -> None:

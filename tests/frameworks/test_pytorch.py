@@ -6,10 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
+from helpers import Launch, needs
 
-torch = pytest.importorskip("torch")
-
-from conftest import Launch  # noqa: E402
+needs("torch")
 
 
 def joined(parts: list[list[int]]) -> list[int]:

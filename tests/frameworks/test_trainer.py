@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from helpers import Launch, needs
 
-pytest.importorskip("transformers")
-
-from conftest import Launch  # noqa: E402
+needs("transformers", "accelerate")
 
 KINDS = ["loader", "prepared", "samples"]
 

@@ -172,6 +172,15 @@ def test_a_loader_has_what_scripts_ask_of_it(photos):
         assert (loader.batch_size, loader.drop_last) == (5, True)
 
 
+@pytest.mark.parametrize("format", ["numpy", "dlpack", "jax"])
+def test_samples_of_a_loaders_dataset_have_its_format(format):
+    if format == "jax":
+        pytest.importorskip("jax")
+    dataset = ROWS.batch(4).loader("x", format=format).dataset
+    assert [np.asarray(x).tolist() for (x,) in dataset] == [[2 * i, 2 * i + 1] for i in range(10)]
+    assert np.asarray(dataset[3][0]).tolist() == [6, 7]
+
+
 def test_lengths_of_ranks():
     pipe = stoker.range(11)
     for uneven, longest in (("pad", 6), ("keep", 6), ("drop", 5)):
