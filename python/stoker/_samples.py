@@ -1,4 +1,4 @@
-"""Single samples of a pipeline: how many there are, the one at a place, and what scripts ask of a loader beside batches."""
+"""Single samples of a pipeline: their number, the one at a place; and what scripts ask of a loader beside batches."""
 
 from __future__ import annotations
 

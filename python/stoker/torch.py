@@ -32,7 +32,7 @@ def _itself(value: Any) -> Any:
 
 
 class Sampler(LoaderSampler, SequentialSampler):  # type: ignore[misc, type-arg, unused-ignore]
-    """A loader's sampler as one of PyTorch's; sequential, so that nobody tries to replace it by one without a shuffle."""
+    """A loader's sampler as one of PyTorch's; sequential, so that nobody replaces it to turn a shuffle off."""
 
 
 class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
@@ -105,7 +105,7 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
             return
         if begins:  # it has divided by now
             raise RuntimeError(
-                f"{type(shard).__name__} takes a part of this rank's part of the samples, and has begun without a word: "
+                f"{type(shard).__name__} takes a part of this rank's part of the samples, and has begun already: "
                 "loop over pipe.loader(format='torch'), or give pipe.dataset(shard=False)"
             )
         self._around = {"rank": rank, "world": world} if own_rank is None else {}
@@ -114,12 +114,12 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         rank, world = rank_and_world(None, None)
         if world <= 1:
             return
-        own = [text for name, _, text in self._pipeline._ops if name == "shard" and "count" in text]
+        own = [text for name, _, text in self._pipeline._ops if name == "shard" and any(map(str.isdigit, text))]
         own += [f"rank={own_rank}"] if own_rank is not None else []
         if own:
             raise ValueError(
-                f"accelerate reads in process 0 alone and sends parts of that to the others, and {own[0]} leaves a part "
-                "of the samples there: loop over pipe.loader(format='torch'), or leave that out"
+                f"accelerate reads in process 0 alone and sends parts of that to the others, and {own[0]} leaves a "
+                "part of the samples there: loop over pipe.loader(format='torch'), or leave that out"
             )
         if not self._around and rank == 0:
             warn(

@@ -37,7 +37,7 @@ def _own_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def launch() -> Launch:
-    """Runs a script in one process, or several by torchrun; what each of them saw. Texts that stderr must hold: says."""
+    """Runs a script in one process, or several by torchrun; what each of them saw. `says`: what stderr must hold."""
 
     def run(script: str, *words: object, processes: int = 1, says: str = "", fails: bool = False) -> list[Any]:
         several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]

@@ -12,7 +12,7 @@ Launch = Callable[..., list[Any]]  # the fixture of conftest.py
 
 
 def needs(*packages: str) -> None:
-    """Skips what needs a package that is not there. Nothing is imported: not all of them bear each other in one process."""
+    """Skips what needs a package that is not there. Nothing is imported: not all of them get on in one process."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}", allow_module_level=True)

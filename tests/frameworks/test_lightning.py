@@ -1,4 +1,4 @@
-"""Lightning: fit with validation, in the middle of an epoch, by ddp in two processes, on a few batches again and again."""
+"""Lightning: fit with validation, a resume within an epoch, ddp in two processes, a few batches alone."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def test(model, test_loader):
         for data, target in test_loader:
             output = model(data)
             test_loss += F.nll_loss(output, target, reduction="sum").item()
-            correct += output.argmax(dim=1, keepdim=True).eq(target.view_as(output.argmax(dim=1, keepdim=True))).sum().item()
+            pred = output.argmax(dim=1, keepdim=True)
+            correct += pred.eq(target.view_as(pred)).sum().item()
     test_loss /= len(test_loader.dataset)
     return test_loss, correct, len(test_loader.dataset)
 
