@@ -102,12 +102,14 @@ def _picture_field(samples: Pipeline, options: Mapping[str, Any]) -> tuple[str, 
             layout = _layout(field["dtype"], field["shape"])
             if layout:
                 return field["name"], layout
-        texts = [field["name"] for field in fields if field["dtype"] == "bytes" and not field["shape"]]
-        batch = run.next() if texts else None
-        for name in texts if batch is not None else []:
-            assert batch is not None
-            if batch.column(name).tolist()[0].startswith(_PICTURES):
-                return name, "file"
+        batch = run.next()
+    if batch is None:
+        return None
+    for field in fields:
+        if field["dtype"] == "bytes" and not field["shape"]:
+            data = batch.column(field["name"]).tolist()[0]
+            if data.startswith(_PICTURES) or (data[:4], data[8:12]) == (b"RIFF", b"WEBP"):
+                return field["name"], "file"
     return None
 
 
@@ -119,12 +121,14 @@ def _layout(dtype: str, shape: list[int]) -> str:
 
 def _with_caption(samples: Pipeline, options: Mapping[str, Any]) -> tuple[Pipeline, str | None]:
     """The field that is written under a picture: the label, by its name where the source knows it."""
-    kinds = samples.fields(**options)
-    if kinds.get("label") not in ("int64", "int32", "bytes"):
+    kind = samples.fields(**options).get("label")
+    if kind not in ("int64", "int32", "bytes"):
         return samples, None
     try:
         names = classes_of(samples)
     except AttributeError:
+        names = []
+    if kind == "bytes" or not names:
         return samples, "label"
 
     def name_of(sample: dict[str, Any]) -> dict[str, Any]:
@@ -132,14 +136,10 @@ def _with_caption(samples: Pipeline, options: Mapping[str, Any]) -> tuple[Pipeli
         text = names[label] if 0 <= label < len(names) else str(label)
         return {_CAPTION: text.encode(errors="replace")}
 
-    if kinds["label"] == "bytes":
-        return samples, "label"
     return samples.map(name_of, name="show", **{_CAPTION: "bytes"}), _CAPTION
 
 
-def _sheet(
-    samples: Pipeline, field: str, n: int, columns: int, zoom: int, options: Mapping[str, Any]
-) -> Sheet:
+def _sheet(samples: Pipeline, field: str, n: int, columns: int, zoom: int, options: Mapping[str, Any]) -> Sheet:
     import tempfile
 
     samples, caption = _with_caption(samples, options)
