@@ -55,7 +55,7 @@ wheel: ## the Python package for every CPython from 3.10 on: dist/*.whl
 	@scripts/deps.sh wheel
 	@scripts/wheel.sh
 
-test-frameworks: ## the tests of the Python package with real PyTorch and TensorFlow (large downloads)
+test-frameworks: ## the Python package with PyTorch, TensorFlow, Lightning, Hugging Face, timm, Keras (large downloads)
 	@scripts/deps.sh wheel
 	@scripts/test_frameworks.sh
 

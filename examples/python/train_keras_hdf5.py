@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -29,12 +28,6 @@ def make_rows(path: pathlib.Path, count: int = 8000) -> None:
     stoker.source({"features": rows, "labels": labels}).write_hdf5(path, chunk=64, gzip=4).run()
 
 
-def forever(loader: stoker.Loader) -> Iterator[object]:
-    """What fit takes: a generator, epoch after epoch, each in another order."""
-    while True:
-        yield from loader
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("rows.h5"), help="made when it is not there")
@@ -44,16 +37,13 @@ def main() -> None:
         make_rows(args.data)
 
     rows = stoker.hdf5(args.data, x="/features", y="/labels")
-    train = rows.take(7000).shuffle(seed=1, window=16).batch(128, drop_last=True).loader("x", "y")
-    valid = rows.skip(7000).batch(128).loader("x", "y")
+    train = rows.take(7000).shuffle(seed=1, window=16).batch(128, drop_last=True)
+    valid = rows.skip(7000).batch(128)
 
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Dense(64, activation="relu"), keras.layers.Dense(CLASSES)])
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    history = model.fit(
-        forever(train), steps_per_epoch=len(train), epochs=args.epochs,
-        validation_data=forever(valid), validation_steps=len(valid), verbose=0,
-    )  # fmt: skip
+    history = model.fit(train.keras("x", "y"), epochs=args.epochs, validation_data=valid.keras("x", "y"), verbose=0)
     for epoch, (loss, accuracy) in enumerate(zip(history.history["val_loss"], history.history["val_accuracy"])):
         print(f"epoch {epoch}: loss {loss:.4f}, accuracy {accuracy:.4f}")
 

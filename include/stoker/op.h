@@ -331,6 +331,8 @@ typedef struct stk_op {
     stk_status (*process_rows)(const stk_call *call, const stk_batch *batch, const stk_sample *at, stk_error *err);
     /* Optional: what traces, plans and statistics call this one in place of `name`; asked after `schema`, lives as long as the state. */
     const char *(*label)(const void *state);
+    /* Optional, sources: what label i stands for, the name of a class; NULL past the last. Lives until close. */
+    const char *(*class_name)(const stk_call *call, int64_t i);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);

@@ -216,6 +216,10 @@ STK_API const char *stk_pipeline_explain(const stk_pipeline *pipeline);
 /* The same as one JSON object. */
 STK_API const char *stk_pipeline_explain_json(const stk_pipeline *pipeline);
 
+/* What label i of the source stands for: a class of `image_folder`. NULL past the last one, and where the source knows no
+   names. Valid until close. Since 0.1. */
+STK_API const char *stk_pipeline_class_name(const stk_pipeline *pipeline, int64_t i);
+
 /* ---- versions ---- */
 
 STK_API const char *stk_version(void);

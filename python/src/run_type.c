@@ -318,6 +318,26 @@ static PyObject *run_op_stats(PyObject *self, PyObject *none)
     return list;
 }
 
+/* Names of files need not be UTF-8: they come as those of os.listdir. */
+static PyObject *run_classes(PyObject *self, PyObject *none)
+{
+    stkpy_run *run = run_of(self);
+    PyObject *list = PyList_New(0);
+    const char *name;
+    if (!list || !begin_turn(run)) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    for (int64_t i = 0; list && (name = stk_pipeline_class_name(run->pipeline, i)) != NULL; i++) {
+        PyObject *text = PyUnicode_DecodeFSDefault(name);
+        if (!text || PyList_Append(list, text) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    stkpy_run_turn_end(run);
+    return list;
+}
+
 static PyObject *explain_by(PyObject *self, const char *(*explain)(const stk_pipeline *))
 {
     stkpy_run *run = run_of(self);
@@ -381,6 +401,7 @@ static PyMethodDef run_methods[] = {
     {"state", run_state, METH_NOARGS, "The place behind the last batch that next gave."},
     {"stats", run_stats, METH_NOARGS, "Counts of the run by name."},
     {"op_stats", run_op_stats, METH_NOARGS, "Label, busy nanoseconds and samples of each op."},
+    {"classes", run_classes, METH_NOARGS, "What the labels of the source stand for; empty: not known."},
     {"messages", run_messages, METH_NOARGS, "What the engine had to say since the last call."},
     {"explain", run_explain, METH_NOARGS, "The plan, for people."},
     {"explain_json", run_explain_json, METH_NOARGS, "The plan as JSON."},

@@ -74,6 +74,7 @@ class Run:
     def state(self) -> str: ...  # the place behind the last batch that next gave
     def stats(self) -> dict[str, int]: ...  # all of stk_stats by name
     def op_stats(self) -> list[tuple[str, int, int]]: ...  # label, busy ns, samples
+    def classes(self) -> list[str]: ...  # what the labels of the source stand for; empty: not known
     def messages(self) -> list[tuple[str, str]]: ...  # ("info" or "warning", text) since the last call
     def explain(self) -> str: ...
     def explain_json(self) -> str: ...

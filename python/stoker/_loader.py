@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Generic, TypeVar
 
 from . import _core
 from ._passes import ENDLESS, Passes
 from ._runs import Runs
+from ._samples import (
+    LoaderBatchSampler,
+    LoaderDataset,
+    LoaderSampler,
+    batch_options,
+    classes_of,
+    collate,
+    count_samples,
+)
 from ._text import whole
 
 TYPE_CHECKING = False
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item", covariant=True)
 
 _VERSION = 1
+KERAS_ADAPTERS = "keras.src.trainers.data_adapters.data_adapter"
 _FORMATS = ("numpy", "torch", "jax", "tensorflow", "dlpack")
 # What a state holds besides its version, with the smallest value of each number.
 _NUMBERS = {
@@ -62,7 +73,7 @@ class Loader(Generic[Item]):
 
     Made by `Pipeline.loader` and by the formats (`.torch()`, `.numpy()`, ...). Leaving a loop early and starting
     another begins the next epoch. One loop at a time: a new one ends the one before. The iterator may be used in any
-    thread, by one at a time.
+    thread, by one at a time. It has what scripts ask of a DataLoader: dataset, sampler, batch_size, drop_last, ...
     """
 
     __slots__ = (
@@ -74,8 +85,24 @@ class Loader(Generic[Item]):
         "_fields",
         "_options",
         "_passes",
+        "_known",
         "__weakref__",
     )
+
+    # As of a DataLoader without workers.
+    num_workers = 0
+    prefetch_factor = None
+    generator = None
+    collate_fn = staticmethod(collate)
+
+    def __new__(cls, *args: Any, **settings: Any) -> Loader:
+        """One that Keras knows as its own, in scripts that have imported Keras."""
+        kind: type[Loader] = cls
+        if cls is Loader and KERAS_ADAPTERS in sys.modules:
+            from ._keras import loader_class
+
+            kind = loader_class()
+        return object.__new__(kind)
 
     def __init__(
         self,
@@ -100,6 +127,7 @@ class Loader(Generic[Item]):
         runs.check_batched()
         runs.check_fields(self._fields)
         self._passes = Passes(runs, epochs, persistent, (format, self._fields, pin_memory))
+        self._known: dict[str, Any] = {}  # what was counted and listed, which need not be done again
 
     def __iter__(self) -> Iterator[Item]:
         return self._passes.loop()
@@ -117,7 +145,8 @@ class Loader(Generic[Item]):
 
     def _why_unknown(self) -> str:
         runs = self._passes.runs
-        if not self._passes.epochs:
+        endless = any(name == "repeat" and not any(map(str.isdigit, text)) for name, _, text in runs.ops)
+        if not self._passes.epochs or endless:
             return "the pipeline repeats without an end"
         for name, _, _ in runs.ops:
             if name == "filter":
@@ -125,6 +154,49 @@ class Loader(Generic[Item]):
         if runs.options["on_error"] != "stop":
             return f"bad records are left out (on_error={runs.options['on_error']!r})"
         return "the source is a stream, whose samples are not counted"
+
+    # ---- what scripts ask of a DataLoader ----
+
+    @property
+    def dataset(self) -> LoaderDataset:
+        """The samples of all ranks together: len(), [i], .classes, .class_to_idx, .pipeline."""
+        return LoaderDataset(self)
+
+    @property
+    def sampler(self) -> LoaderSampler:
+        """Has set_epoch(), and a len(): the samples of a rank. Where PyTorch is loaded, one of its samplers."""
+        if sys.modules.get("torch.utils.data") is None:
+            return LoaderSampler(self)
+        from .torch import Sampler
+
+        return Sampler(self)
+
+    @property
+    def batch_sampler(self) -> LoaderBatchSampler:
+        return LoaderBatchSampler(self)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a full batch."""
+        return int(batch_options(self.pipeline._ops)["size"], 0)
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is not full is left out."""
+        return batch_options(self.pipeline._ops).get("drop_last") == "true"
+
+    def _count(self, options: Mapping[str, Any]) -> int:
+        """Samples of one epoch."""
+        key = f"samples {sorted(options.items())}"
+        if key not in self._known:
+            self._known[key] = count_samples(self.pipeline, {**self._options, **options})
+        count: int = self._known[key]
+        return count
+
+    def _classes(self) -> list[str]:
+        if "classes" not in self._known:
+            self._known["classes"] = classes_of(self.pipeline)
+        return list(self._known["classes"])
 
     # ---- the place ----
 
@@ -201,7 +273,9 @@ class Loader(Generic[Item]):
 
     def __repr__(self) -> str:
         names = " | ".join(name for name, _, _ in self._passes.runs.ops)
-        return f"<stoker.Loader: {names}; epochs={self.epochs}, format={self.format!r}>"
+        # Keras shows what it does not take: a loader that was made before Keras was imported.
+        hint = "; for Keras: pipe.keras()" if type(self) is Loader and KERAS_ADAPTERS in sys.modules else ""
+        return f"<stoker.Loader: {names}; epochs={self.epochs}, format={self.format!r}{hint}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from . import _core, _record
 from ._batch_maps import make_converter
@@ -11,7 +12,7 @@ from ._watch import Watch, warn, warn_if_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ._runs import Runs
@@ -142,11 +143,15 @@ class Passes:
             self.run.next()  # raises ForkError
         return self._batches(self._begin())
 
-    def _batches(self, now: Pass) -> Iterator[Any]:
+    def _batches(self, now: Pass, exiting: Callable[[], bool] = sys.is_finalizing) -> Iterator[Any]:
         # Nothing here may hold a batch, which would keep its memory while the next one is waited for.
         try:
             while True:
                 yield self._take(now)
+        except GeneratorExit:  # the loop was left
+            if not exiting():  # else runs are stopped already, and the names of this module may be gone
+                self._leave(now)
+            raise
         except PassEnd:
             self._finish(now)
         except _core.ForkError:
@@ -154,7 +159,7 @@ class Passes:
         except KeyboardInterrupt:  # who is in a hurry does not wait for workers, which may hang in a read
             self._leave(now, wait=False)
             raise
-        except BaseException:  # GeneratorExit too: the loop was left
+        except BaseException:
             self._leave(now)
             raise
 

@@ -13,7 +13,7 @@ from ._text import call_text, nearest, options_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, TypeAlias, overload
+    from typing import Any, SupportsIndex, TypeAlias, overload
 
     import jax as _jax
     import tensorflow as _tensorflow
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._batch_maps import BatchMap
     from ._loader import Loader
     from ._options import Format, RunOptions
+    from ._sheet import Rows, Sheet
     from ._text import Option
     from .torch import Dataset
 
@@ -286,6 +287,15 @@ class Pipeline(PipelineOps):
         """Loop over batches as TensorFlow tensors."""
         return self._counted("tensorflow", fields, epochs, options)
 
+    def keras(self, *fields: str, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[Any]:
+        """A loader for Keras: `model.fit(pipe.keras("image", "label"), epochs=10)`, each epoch in another order.
+
+        Once Keras is imported, every loader is one of these.
+        """
+        from ._keras import loader_class
+
+        return loader_class()(self, fields, epochs=epochs, options=check_options(options))
+
     @overload
     def dlpack(self, *, epochs: int = 1, **options: Unpack[RunOptions]) -> Loader[dict[str, Column]]: ...
     @overload
@@ -296,11 +306,16 @@ class Pipeline(PipelineOps):
         """Loop over batches as columns with `__dlpack__` and the buffer protocol, for any other library."""
         return self._counted("dlpack", fields, epochs, options)
 
-    def dataset(self, *fields: str, format: Format = "torch", **options: Unpack[RunOptions]) -> Dataset:
-        """A torch.utils.data.IterableDataset of finished batches: `DataLoader(pipe.dataset(), batch_size=None)`."""
+    def dataset(
+        self, *fields: str, format: Format = "torch", samples: bool = False, **options: Unpack[RunOptions]
+    ) -> Dataset:
+        """A torch.utils.data.IterableDataset of finished batches: `DataLoader(pipe.dataset(), batch_size=None)`.
+
+        With samples=True, of single samples, for what makes the batches itself: `Trainer(train_dataset=...)`.
+        """
         from .torch import Dataset
 
-        return Dataset(self, *fields, format=format, **options)
+        return Dataset(self, *fields, format=format, samples=samples, **options)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.numpy())
@@ -319,6 +334,46 @@ class Pipeline(PipelineOps):
             if batch is None:
                 raise ValueError("the pipeline gives no batch: there is no first one")
             return convert(batch, 0) if self._batch_maps else convert(batch)
+
+    def count(self, **options: Unpack[RunOptions]) -> int:
+        """Samples of one epoch, before batching, of all ranks together; TypeError says why where nobody can know."""
+        from ._samples import ALL_RANKS, count_samples
+
+        return count_samples(self, {**check_options(options), **ALL_RANKS})
+
+    def __getitem__(self, index: SupportsIndex) -> dict[str, Any]:
+        """Sample `index` of epoch 0, before batching, as NumPy values, by a short run of its own.
+
+        Negative numbers count from the end. For a part of a pipeline: `.skip(n).take(m)`.
+        """
+        from ._samples import sample_at
+
+        sample: dict[str, Any] = sample_at(self, index, "numpy", (), {})
+        return sample
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes of `image_folder`, by label; AttributeError where the source has none."""
+        from ._samples import classes_of
+
+        return classes_of(self)
+
+    def show(self, n: int = 16, *, columns: int = 8, zoom: int = 1, **options: Unpack[RunOptions]) -> Sheet | Rows:
+        """The first samples to look at: pictures with their labels in a notebook, or a table of what has no pictures.
+
+        Args:
+            n: samples.
+            columns: pictures in a row.
+            zoom: how large a pixel is drawn.
+            **options: as those of `Pipeline.options`.
+
+        Example::
+
+            pipe.show().save("sheet.png")
+        """
+        from ._sheet import show
+
+        return show(self, n, columns, zoom, check_options(options))
 
     def fields(self, **options: Unpack[RunOptions]) -> dict[str, str]:
         """Names and types of the fields of a sample: {"image": "uint8[?, ?, 3]", "label": "int64"}."""

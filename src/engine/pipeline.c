@@ -510,3 +510,9 @@ const char *stk_pipeline_explain_json(const stk_pipeline *p)
 {
     return p->plan.explain_json.data ? p->plan.explain_json.data : "{}";
 }
+
+const char *stk_pipeline_class_name(const stk_pipeline *p, int64_t i)
+{
+    const stk__step *source = p->plan.source;
+    return source->op->class_name && i >= 0 ? source->op->class_name(&source->call, i) : NULL;
+}

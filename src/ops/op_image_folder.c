@@ -212,6 +212,12 @@ static int64_t folder_group_first(const stk_call *call, int64_t group)
     return stk__folder_first(s->folder, group);
 }
 
+static const char *folder_class_name(const stk_call *call, int64_t i)
+{
+    const folder_state *s = call->state;
+    return i < stk__folder_class_count(s->folder) ? stk__folder_class(s->folder, i) : NULL;
+}
+
 static int64_t folder_memory(const stk_call *call)
 {
     const folder_state *s = call->state;
@@ -257,4 +263,5 @@ const stk_op stk__op_image_folder = {
     .group_first = folder_group_first,
     .memory = folder_memory,
     .fingerprint = folder_fingerprint,
+    .class_name = folder_class_name,
 };

@@ -157,6 +157,22 @@ static void folder_interleaves_classes(void **state)
                   "{\"label\":0}\n{\"label\":1}\n{\"label\":2}\n{\"label\":0}\n{\"label\":1}\n{\"label\":2}\n");
 }
 
+/* By number, as the labels are; a source that has none says so. */
+static void folder_names_its_classes(void **state)
+{
+    stk_pipeline *p;
+    write_folder("f", 2, 1);
+    assert_int_equal(try_open("image_folder(\"$D/f\") | batch(1)", NULL, &p, NULL), STK_OK);
+    assert_string_equal(stk_pipeline_class_name(p, 0), "class0");
+    assert_string_equal(stk_pipeline_class_name(p, 1), "class1");
+    assert_null(stk_pipeline_class_name(p, 2));
+    assert_null(stk_pipeline_class_name(p, -1));
+    stk_pipeline_close(p);
+    assert_int_equal(try_open("range(3) | batch(1)", NULL, &p, NULL), STK_OK);
+    assert_null(stk_pipeline_class_name(p, 0));
+    stk_pipeline_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +186,7 @@ int main(void)
         OP_TEST(folder_notices_other_files),
         OP_TEST(folder_without_classes_takes_all_pictures),
         OP_TEST(folder_interleaves_classes),
+        OP_TEST(folder_names_its_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,81 @@ def test_stateful_data_loaders_go_on_where_they_were(workers):
     assert values(again) == rest
 
 
+# ---- single samples ----
+
+
+@pytest.mark.parametrize("pipe", [PIPE, stoker.range(40).shuffle(seed=3)], ids=["batched", "not batched"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_data_loader_may_make_the_batches(pipe, workers):
+    dataset = pipe.dataset(samples=True)
+    assert len(dataset) == 40
+    loader = DataLoader(dataset, batch_size=6, num_workers=workers)
+    assert len(loader) == 7
+    epochs = [list(itertools.chain(*values(loader))) for _ in range(2)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(40))
+    if not workers:
+        assert epochs == [list(itertools.chain(*epoch_of(PIPE, e))) for e in range(2)]
+
+
+def test_samples_are_single_and_keep_their_place():
+    dataset = PIPE.dataset("value", samples=True)
+    loop = iter(dataset)
+    (x,) = next(loop)
+    assert x.shape == ()
+    state = json.loads(json.dumps(dataset.state_dict()))
+    rest = [int(x) for (x,) in loop]
+    again = PIPE.dataset("value", samples=True)
+    again.load_state_dict(state)
+    assert [int(x) for (x,) in again] == rest and len(rest) == 39
+
+
+def test_batches_are_not_made_of_batches():
+    for workers in (0, 2):
+        with pytest.raises(TypeError, match="samples=True"):
+            next(iter(DataLoader(PIPE.dataset(), batch_size=4, num_workers=workers)))
+    mixed = stoker.source({"x": torch.zeros(8, 4, 4, 3), "y": torch.zeros(8, 2)}).batch(4).mixup("x", "y")
+    for pipe in (mixed, PIPE.map(lambda batch: {}, name="all")):
+        with pytest.raises(ValueError, match="works on finished batches"):
+            pipe.dataset(samples=True)
+
+
+def test_a_shard_that_is_not_known_is_not_let_pass():
+    """What accelerate has is in tests/frameworks; this one is of a version that has other names."""
+    from stoker._within import take_over
+
+    class IterableDatasetShard(IterableDataset):
+        def __init__(self, dataset):
+            self.dataset, self.num_processes = dataset, 2
+
+        def __iter__(self):
+            yield from self.dataset
+
+    shard = IterableDatasetShard(PIPE.dataset("value"))
+    with pytest.raises(RuntimeError, match="has no process_index: this version is not known"):
+        take_over(shard)
+    assert len(list(shard)) == 10, "one that is not accelerate's is left alone"
+    IterableDatasetShard.__module__ = "accelerate.data_loader"
+    with pytest.raises(RuntimeError, match="this version is not known"):
+        list(shard)
+    shard.process_index, shard.batch_size, shard.split_batches = 0, 1, False
+    with pytest.raises(RuntimeError, match="takes a part of this rank's part"):
+        list(shard)
+    assert len(list(IterableDatasetShard(PIPE.dataset("value", shard=False)))) == 10
+
+
+# ---- what a loader has of a DataLoader ----
+
+
+def test_a_part_of_a_loaders_dataset():
+    loader = PIPE.loader("value", format="torch")
+    part = torch.utils.data.Subset(loader.dataset, range(30, 40))
+    (x,) = next(iter(DataLoader(part, batch_size=10)))
+    assert x.tolist() == list(itertools.chain(*epoch_of(PIPE, 0)))[30:]
+    assert isinstance(loader.sampler, torch.utils.data.Sampler) and len(loader.sampler) == 40
+    x, y = [value for (value,) in loader.dataset][:2]
+    assert isinstance(x, torch.Tensor) and x.shape == ()
+
+
 # ---- distributed ----
 
 RANK_CODE = """
