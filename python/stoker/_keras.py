@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from ._loader import KERAS_ADAPTERS, Loader
+from ._loader import KERAS_ADAPTERS, Item, Loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-_made: dict[type, type[Loader]] = {}  # by Keras' base class
+_made: dict[type, type[Loader[Any]]] = {}  # by Keras' base class
 
 
-def loader_class() -> type[Loader]:
+def loader_class() -> type[Loader[Any]]:
     """Loaders that Keras knows: it takes whatever is one of its data adapters as it is."""
     base = import_module(KERAS_ADAPTERS).DataAdapter
     if base not in _made:
@@ -23,7 +23,7 @@ def loader_class() -> type[Loader]:
     return _made[base]
 
 
-class _KerasLoader(Loader):
+class _KerasLoader(Loader[Item]):
     """What Keras calls on its data adapters. Each of the iterators is one loop, hence the next epoch."""
 
     _begun: dict[str, Any] | None = None  # the place at which Keras' epoch began
@@ -77,7 +77,7 @@ class _KerasLoader(Loader):
         self._begun = None
 
 
-def _converted(loader: Loader, convert: Callable[[Any], Any]) -> Iterator[Any]:
+def _converted(loader: Loader[Any], convert: Callable[[Any], Any]) -> Iterator[Any]:
     """Batches of any format as arrays of one library, on the same memory."""
     for batch in loader:
         if isinstance(batch, dict):

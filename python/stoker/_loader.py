@@ -95,9 +95,9 @@ class Loader(Generic[Item]):
     generator = None
     collate_fn = staticmethod(collate)
 
-    def __new__(cls, *args: Any, **settings: Any) -> Loader:
+    def __new__(cls, *args: Any, **settings: Any) -> Loader[Any]:
         """One that Keras knows as its own, in scripts that have imported Keras."""
-        kind: type[Loader] = cls
+        kind: type[Loader[Any]] = cls
         if cls is Loader and KERAS_ADAPTERS in sys.modules:
             from ._keras import loader_class
 
@@ -118,7 +118,7 @@ class Loader(Generic[Item]):
         _check(fields, format, pin_memory)
         self.pipeline = pipeline
         self.epochs = epochs = number_of("epochs", epochs, 1)
-        self.format = format
+        self.format: Format = format
         self.persistent = persistent
         self.pin_memory = pin_memory
         self._fields = tuple(fields)

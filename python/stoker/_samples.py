@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
     from ._loader import Loader
+    from ._options import Format
     from ._pipeline import Op, Pipeline
 
 ALL_RANKS = {"shard": False, "rank": 0, "world": 1}  # options of a run that sees every sample
@@ -45,7 +46,7 @@ def count_samples(pipeline: Pipeline, options: Mapping[str, Any]) -> int:
     """Samples of one epoch; TypeError says why where nobody can know."""
     from ._loader import Loader
 
-    loader = Loader(before_batching(pipeline).batch(1), options=options)
+    loader: Loader[Any] = Loader(before_batching(pipeline).batch(1), options=options)
     length = loader._passes.length() if loader._passes.epochs else -1
     if length < 0:
         raise TypeError(f"the number of samples is not known: {loader._why_unknown()}")
@@ -155,7 +156,7 @@ def collate(samples: Any) -> Any:
 class LoaderDataset:
     """The samples behind a loader, of all ranks together: len(), [i] in the order of epoch 0, names of classes."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self._loader = loader
         self._loop: tuple[BatchPlace, Iterator[Any]] | None = None  # the place that comes next
 
@@ -183,15 +184,22 @@ class LoaderDataset:
         loader = self._loader
         return sample_at(loader.pipeline, index, self._format(), loader._fields, loader._options)
 
-    def _format(self) -> str:
+    def _format(self) -> Format:
         format = self._loader.format
         return "numpy" if format == "dlpack" else format  # its columns have no rows of their own
 
     def __iter__(self) -> Iterator[Any]:
         loader = self._loader
-        samples = before_batching(loader.pipeline).batch(1)
-        options = {**loader._options, **ALL_RANKS}
-        for batch in samples.loader(*loader._fields, format=self._format(), persistent=False, **options):
+        from ._loader import Loader
+
+        samples: Loader[Any] = Loader(
+            before_batching(loader.pipeline).batch(1),
+            loader._fields,
+            format=self._format(),
+            persistent=False,
+            options={**loader._options, **ALL_RANKS},
+        )
+        for batch in samples:
             yield only_row(batch)
 
     def __getitems__(self, places: BatchPlace | Sequence[int]) -> list[Any]:
@@ -216,7 +224,7 @@ class LoaderDataset:
 class LoaderSampler:
     """The order of a loader, for `loader.sampler.set_epoch(epoch)` and `len(loader.sampler)`."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self._loader = loader
 
     def set_epoch(self, epoch: int) -> None:
@@ -241,7 +249,7 @@ class LoaderSampler:
 class LoaderBatchSampler:
     """The batches of the loop that comes, by number; `accelerate.skip_first_batches` leaves the first ones out."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self._loader = loader
 
     @property
