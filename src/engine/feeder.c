@@ -202,6 +202,17 @@ static stk_status next_selected(stk_pipeline *p, stk__feeder *f, int at, stk__it
     }
 }
 
+/* The next item of what comes before node `at`; NULL: it has ended. */
+static stk_status next_before(stk_pipeline *p, stk__feeder *f, int at, stk__item **out, stk_error *err)
+{
+    const stk_status status = next_of_node(p, f, at - 1, out, err);
+    if (status != STK_END)
+        return status;
+    f->nodes[at].drained = true;
+    *out = NULL;
+    return STK_OK;
+}
+
 /* Grows with what arrives, whatever size was asked for. */
 static stk_status hold_item(stk__feeder *f, node_state *n, stk__item *item, stk_error *err)
 {
@@ -225,14 +236,11 @@ static stk_status fill_round(stk_pipeline *p, stk__feeder *f, int at, int64_t *o
     node->order->get_shard(node->state, &count, &index);
     const int64_t block = node->order->get_block(node->state);
     n->held_count = n->dealt = 0;
-    for (; size < count * block && !n->drained; size++) {
+    for (; size < count * block; size++) {
         stk__item *item;
-        const stk_status status = next_of_node(p, f, at - 1, &item, err);
-        if (status == STK_END) {
-            n->drained = true;
+        STK_TRY(next_before(p, f, at, &item, err));
+        if (!item)
             break;
-        }
-        STK_TRY(status);
         item->place = size;
         if (size / block == index || size % count == index || size == 0)
             STK_TRY(hold_item(f, n, item, err));
@@ -290,13 +298,9 @@ static stk_status fill_shuffle(stk_pipeline *p, stk__feeder *f, int at, stk_erro
     node_state *n = &f->nodes[at];
     while (!n->drained && n->held_count < n->held_max) {
         stk__item *item;
-        const stk_status status = next_of_node(p, f, at - 1, &item, err);
-        if (status == STK_END) {
-            n->drained = true;
-            break;
-        }
-        STK_TRY(status);
-        STK_TRY(hold_item(f, n, item, err));
+        STK_TRY(next_before(p, f, at, &item, err));
+        if (item)
+            STK_TRY(hold_item(f, n, item, err));
     }
     return STK_OK;
 }
