@@ -148,7 +148,7 @@ stk_status stkpy_exception_status(void)
 {
     if (PyErr_ExceptionMatches(PyExc_MemoryError))
         return STK_NOMEM;
-    return PyErr_ExceptionMatches(PyExc_Exception) ? STK_CORRUPT : STK_INVALID; /* SystemExit and its like */
+    return PyErr_ExceptionMatches(PyExc_Exception) ? STKPY_FUNCTION_FAILED : STK_INVALID; /* SystemExit and its like */
 }
 
 void stkpy_error_at(stk_error *err, const char *op, const stkpy_field *field)

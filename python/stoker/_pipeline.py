@@ -12,7 +12,7 @@ from ._text import call_text, nearest, options_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from typing_extensions import Unpack
 
@@ -104,7 +104,15 @@ class Pipeline(PipelineOps):
             raise ValueError(f"{name} is a source, and stands at the start: stoker.pipeline('{name}(...)')")
         return self._op(name, options_of(name, table["options"], options))
 
-    def map(self, fn: Callable[..., Any], /, *, name: str | None = None, **outputs: str) -> Pipeline:
+    def map(
+        self,
+        fn: Callable[..., Any],
+        /,
+        *,
+        name: str | None = None,
+        processes: int | Literal["auto"] | None = None,
+        **outputs: str,
+    ) -> Pipeline:
         """Call a Python function on every sample, or behind `batch` on every batch.
 
         It gets a dict of fields (NumPy arrays and scalars, bytes) that are its own to change, and returns a dict of
@@ -114,6 +122,9 @@ class Pipeline(PipelineOps):
         Args:
             fn: the function.
             name: what traces and messages call it; else its own name.
+            processes: call it in so many processes at a time, forked when a loop begins; "auto": one for each core.
+                Without them Python runs in one worker at a time. What comes out is the same with any number. There,
+                `random`, `np.random` and `torch` are seeded anew for each sample, so that their numbers are too.
             **outputs: types of the fields it returns, as in `parse`: `image="float32[224,224,3]"`, `ids="int64[]"` for
                 a dimension that varies. Without them fn is called once, on the first sample, to see.
 
@@ -123,7 +134,7 @@ class Pipeline(PipelineOps):
         """
         from ._functions import make_map
 
-        return make_map(self, fn, name, outputs)
+        return make_map(self, fn, name, outputs, processes)
 
     def options(self, **options: Unpack[RunOptions]) -> Pipeline:
         """The same pipeline with options for its runs; those of `loader` and the formats win over them.
@@ -228,7 +239,7 @@ class Pipeline(PipelineOps):
         from ._runs import Runs
 
         runs = Runs(self, check_options(options))
-        with runs.looking(batched=True) as run:
+        with runs.looking(batched=True, calls=True) as run:
             batch = run.next()
             if batch is None:
                 raise ValueError("the pipeline gives no batch: there is no first one")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from . import _core, _record
 from ._batch_maps import make_converter
 from ._options import DEFAULTS, ProgressLine, cache_dir, progress_call, rank_and_world
+from ._processes import Pools, cores
 from ._watch import warn
 
 TYPE_CHECKING = False
@@ -49,6 +50,7 @@ class Runs:
         self.pipeline = pipeline
         self.ops = pipeline._ops
         self.functions = pipeline._functions
+        self.pools = Pools(pipeline._functions)
         self.batch_maps = tuple(m.again() for m in pipeline._batch_maps)
         self.options: dict[str, Any] = {**DEFAULTS, **pipeline._options, **options}
         self.uneven = "pad"
@@ -96,6 +98,12 @@ class Runs:
         texts = [text for _, _, text in ops]
         return "\n| ".join(texts + [tail] if tail else texts)
 
+    def _threads(self) -> int:
+        """Unless it is said how many: enough to wait for all processes of a function, and to make the next samples."""
+        threads: int = self.options["threads"]
+        most = self.pools.most()
+        return threads or (max(2 * most, cores()) if most else 0)
+
     def open(
         self,
         tail: str = "",
@@ -106,14 +114,16 @@ class Runs:
         first_epoch: int = 0,
         pinned: bool = False,
         on_demand: bool = False,
+        calls: bool = True,
     ) -> _core.Run:
+        """`calls`: functions will be called, by processes where they want some."""
         options = self.options
         rank, world = self.rank_and_world()
         progress = progress_call(options["progress"])
         try:
             return _core.Run(
                 self.text(tail, shard=shard),
-                threads=options["threads"],
+                threads=self._threads(),
                 memory=options["memory"],
                 seed=options["seed"],
                 rank=rank,
@@ -124,7 +134,7 @@ class Runs:
                 quarantine=options["quarantine"],
                 exact=options["exact"],
                 recorder=recorder,
-                functions=self.functions,
+                functions=self.pools.functions() if calls else self.functions,
                 resume=resume,
                 first_epoch=first_epoch,
                 pinned=pinned,
@@ -136,18 +146,20 @@ class Runs:
                 progress.wipe()
 
     @contextmanager
-    def looking(self, tail: str = "", *, batched: bool = False) -> Iterator[_core.Run]:
-        """A short run that makes no more than what is asked for; sinks publish nothing."""
+    def looking(self, tail: str = "", *, batched: bool = False, calls: bool = False) -> Iterator[_core.Run]:
+        """A short run that makes no more than what is asked for; sinks publish nothing. `calls`: as in `open`."""
         if batched:
             self.check_batched()
         from ._functions import peeking
 
         with peeking(self.pipeline):
-            run = self.open(tail, on_demand=True)
+            run = self.open(tail, on_demand=True, calls=calls)
             try:
                 yield run
             finally:
                 run.close()
+                if calls:
+                    self.pools.close()
 
 
 def next_after_collect(run: _core.Run) -> _core.Batch | None:
@@ -199,5 +211,6 @@ def run_to_end(pipeline: Pipeline, options: Mapping[str, Any]) -> dict[str, Any]
         return {**run.stats(), "seconds": time.perf_counter() - began}
     finally:
         run.close()
+        runs.pools.close()
         if isinstance(tell, ProgressLine):
             tell.wipe()
