@@ -40,6 +40,9 @@ struct stkpy_kept;
 /* With the GIL, in any thread: takes the exception that is set, keeps it for the run's thread, and fills `err` with its text. */
 stk_status stkpy_keep_exception(struct stkpy_kept *kept, stk_error *err, stk_status status, const char *what);
 
+/* With the GIL: keeps an exception that another process has raised. */
+void stkpy_keep_object(struct stkpy_kept *kept, PyObject *exception);
+
 /* ---- run.c: a pipeline that is open, shared by the loop and by every batch that is alive ---- */
 
 /* Counted in C, so that batches may be dropped in any thread, also after the Run object is gone. */
@@ -98,6 +101,7 @@ int stkpy_record_init(PyObject *module);    /* Recorder, step, step_end, span_be
 int stkpy_workbench_init(PyObject *module); /* Trace, Table */
 int stkpy_g2p_init(PyObject *module);       /* G2p */
 int stkpy_bench_init(PyObject *module);     /* compare */
+int stkpy_pool_init(PyObject *module);      /* Pool */
 
 /* record.c: the recorder inside, with a reference that keeps it from being closed; NULL with an exception. */
 stk_recorder *stkpy_recorder_of(PyObject *object);

@@ -228,7 +228,7 @@ static PyObject *take_exception(void)
     return value;
 }
 
-static void keep(stkpy_kept *kept, PyObject *exception)
+void stkpy_keep_object(stkpy_kept *kept, PyObject *exception)
 {
     if (!kept->exception)
         kept->exception = PyList_New(0);
@@ -245,7 +245,7 @@ stk_status stkpy_keep_exception(stkpy_kept *kept, stk_error *err, stk_status sta
         return stk_error_set(err, status, "%s failed", what && *what ? what : "a Python function");
     describe(exception, text, sizeof text);
     if (kept)
-        keep(kept, exception);
+        stkpy_keep_object(kept, exception);
     Py_DECREF(exception);
     if (!what || !*what)
         return stk_error_set(err, status, "%s", text);

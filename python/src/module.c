@@ -95,7 +95,7 @@ static struct PyModuleDef definition = {
 
 static int (*const parts[])(PyObject *module) = {
     stkpy_errors_init, stkpy_run_init,       stkpy_batch_init, stkpy_record_init,
-    stkpy_g2p_init,    stkpy_workbench_init, stkpy_bench_init,
+    stkpy_g2p_init,    stkpy_workbench_init, stkpy_bench_init, stkpy_pool_init,
 };
 
 PyMODINIT_FUNC PyInit__core(void);

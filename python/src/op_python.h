@@ -73,6 +73,9 @@ typedef enum stkpy_result {
 stkpy_result stkpy_value_set(const stkpy_tools *tools, const stk_call *call, stk_sample *sample,
                              const stkpy_field *field, PyObject *object, stk_error *err);
 
+/* What a function that fails does to the run; also one that ends its process. */
+#define STKPY_FUNCTION_FAILED STK_INVALID
+
 /* Whether no further call of a function is to be begun: each may take any time, and others wait for the run to stop. */
 bool stkpy_stopping(const stkpy_kept *kept);
 /* The status for the exception that is set: that of a bad record where the function says so, by CorruptError or an error of reading; else it is a mistake of the function, which ends the run. */

@@ -1,51 +1,26 @@
 /* python_map: a Python function on every sample. */
-#include "op_python.h"
+#include "op_python_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "compat.h"
-
-typedef struct {
-    stkpy_owner owner; /* first: it is cast to the whole */
-    int64_t index;
-    const char *name;
-    stk_args outputs;
-
-    /* set by schema, then const; references are given up by close */
-    stkpy_kept *kept;
-    stkpy_tools tools;
-    PyObject *function;
-    /* () -> (Generator, its bit generator, the state to set, array of the key in that); NULL: it wants none */
-    PyObject *make_random;
-    stkpy_field *in, *out;
-    size_t in_count, out_count;
-} map_state;
-
-typedef struct {
-    stkpy_tile tile;
-    /* made when the first sample comes */
-    PyObject *generator, *bits, *start;
-    Py_buffer key; /* of `start`; obj NULL: not made yet */
-} map_worker;
-
 /* ---- planning ---- */
 
 /* An exception while planning: a mistake of ours or a NumPy that is missing. */
-static stk_status plan_failed(const map_state *s, stk_error *err)
+static stk_status plan_failed(const stkpy_map *s, stk_error *err)
 {
     return stkpy_keep_exception(s->kept, err, STK_INVALID, s->name);
 }
 
 static int map_traverse(const stkpy_owner *owner, visitproc visit, void *arg)
 {
-    const map_state *s = (const map_state *)owner;
+    const stkpy_map *s = (const stkpy_map *)owner;
     Py_VISIT(s->function);
     Py_VISIT(s->make_random);
     return 0;
 }
 
-static stk_status find_function(map_state *s, stk_error *err)
+static stk_status find_function(stkpy_map *s, stk_error *err)
 {
     PyObject *item = stkpy_function(s->index, s->name, &s->kept, err);
     if (!item)
@@ -54,8 +29,13 @@ static stk_status find_function(map_state *s, stk_error *err)
     stkpy_own(s->kept, &s->owner);
     s->function = PyObject_GetAttrString(item, "fn");
     PyObject *random = s->function ? PyObject_GetAttrString(item, "make_random") : NULL;
+    PyObject *pool = random ? PyObject_GetAttrString(item, "pool") : NULL;
+    if (pool && pool != Py_None)
+        s->pool = stkpy_pool_of(pool);
+    const bool found = pool && (s->pool || pool == Py_None);
+    Py_XDECREF(pool);
     Py_DECREF(item);
-    if (!random || stkpy_tools_make(&s->tools) < 0) {
+    if (!found || stkpy_tools_make(&s->tools) < 0) {
         Py_XDECREF(random);
         return plan_failed(s, err);
     }
@@ -67,7 +47,7 @@ static stk_status find_function(map_state *s, stk_error *err)
 }
 
 /* The function may look at every field. */
-static stk_status read_inputs(stk_plan *plan, const stk_host *host, map_state *s, stk_error *err)
+static stk_status read_inputs(stk_plan *plan, const stk_host *host, stkpy_map *s, stk_error *err)
 {
     const int count = host->plan_field_count(plan);
     s->in = calloc((size_t)count + 1, sizeof *s->in);
@@ -86,7 +66,7 @@ static stk_status read_inputs(stk_plan *plan, const stk_host *host, map_state *s
     return STK_OK;
 }
 
-static stk_status write_outputs(stk_plan *plan, const stk_host *host, map_state *s, stk_error *err)
+static stk_status write_outputs(stk_plan *plan, const stk_host *host, stkpy_map *s, stk_error *err)
 {
     s->out = calloc(s->outputs.count + 1, sizeof *s->out);
     if (!s->out)
@@ -107,7 +87,7 @@ static stk_status write_outputs(stk_plan *plan, const stk_host *host, map_state 
 
 static stk_status map_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
 {
-    map_state *s = state;
+    stkpy_map *s = state;
     PyGILState_STATE gil;
     if (!stkpy_gil_take(&gil))
         return host->fail(err, STK_CANCELLED, "Python is shutting down");
@@ -120,18 +100,42 @@ static stk_status map_schema(stk_plan *plan, const stk_host *host, void *state, 
     return status;
 }
 
+/* Here, in the thread that opens the run: its workers have not started yet. */
+static stk_status start_processes(const stkpy_map *s, stk_error *err)
+{
+    PyGILState_STATE gil;
+    if (!stkpy_gil_take(&gil))
+        return stk_error_set(err, STK_CANCELLED, "Python is shutting down");
+    const stk_status status = stkpy_pool_start(s->pool, s) ? STK_OK : plan_failed(s, err);
+    stkpy_gil_give(gil);
+    return status;
+}
+
 static stk_status map_open(const stk_call *call, stk_error *err)
 {
-    map_state *s = call->state;
+    stkpy_map *s = call->state;
     for (size_t i = 0; i < s->out_count; i++)
         s->out[i].wanted = stk_needed(call, s->out[i].id);
-    return STK_OK;
+    return s->pool ? start_processes(s, err) : STK_OK;
+}
+
+/* What a sample takes in a request and in its answer, where that is known. */
+static int64_t map_memory(const stk_call *call)
+{
+    const stkpy_map *s = call->state;
+    size_t each = 0;
+    if (!s->pool)
+        return 0;
+    for (size_t i = 0; i < s->in_count + s->out_count; i++)
+        each += (i < s->in_count ? &s->in[i] : &s->out[i - s->in_count])->row_bytes;
+    return stkpy_pool_bytes(s->pool, each);
 }
 
 static void map_close(void *state)
 {
-    map_state *s = state;
+    stkpy_map *s = state;
     PyGILState_STATE gil;
+    stkpy_pool_unref(s->pool);
     if (!s->owner.link || !stkpy_gil_take(&gil))
         return; /* at the exit of the interpreter all of it is left where it is */
     stkpy_disown(&s->owner);
@@ -145,13 +149,13 @@ static void map_close(void *state)
 
 static stk_status map_worker_open(const stk_call *call, void **out_worker, stk_error *err)
 {
-    *out_worker = calloc(1, sizeof(map_worker));
-    return *out_worker ? STK_OK : call->host->fail(err, STK_NOMEM, "no memory for %zu bytes", sizeof(map_worker));
+    *out_worker = calloc(1, sizeof(stkpy_map_worker));
+    return *out_worker ? STK_OK : call->host->fail(err, STK_NOMEM, "no memory for %zu bytes", sizeof(stkpy_map_worker));
 }
 
 static void map_worker_close(const stk_call *call)
 {
-    map_worker *w = call->worker;
+    stkpy_map_worker *w = call->worker;
     PyGILState_STATE gil;
     stkpy_tile_clear(&w->tile);
     if (w->generator && stkpy_gil_take(&gil)) {
@@ -166,7 +170,7 @@ static void map_worker_close(const stk_call *call)
 
 /* ---- one sample, with the GIL ---- */
 
-static PyObject *make_sample(const map_state *s, const stk_sample *sample)
+static PyObject *make_sample(const stkpy_map *s, const stk_sample *sample)
 {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < s->in_count; i++) {
@@ -179,7 +183,7 @@ static PyObject *make_sample(const map_state *s, const stk_sample *sample)
     return dict;
 }
 
-static int make_generator(const map_state *s, map_worker *w)
+static int make_generator(const stkpy_map *s, stkpy_map_worker *w)
 {
     PyObject *key = NULL, *made = PyObject_CallFunctionObjArgs(s->make_random, NULL);
     int result = -1;
@@ -196,9 +200,9 @@ static int make_generator(const map_state *s, map_worker *w)
 }
 
 /* One generator per worker, set to the sample's own stream: by seed, epoch, sample and op alone. */
-static PyObject *seed_generator(const map_state *s, const stk_call *call, const stk_sample *sample)
+static PyObject *seed_generator(const stkpy_map *s, const stk_call *call, const stk_sample *sample)
 {
-    map_worker *w = call->worker;
+    stkpy_map_worker *w = call->worker;
     if (!w->generator && make_generator(s, w) < 0)
         return NULL;
     uint32_t words[4];
@@ -209,7 +213,7 @@ static PyObject *seed_generator(const map_state *s, const stk_call *call, const 
 }
 
 /* Holds the function meanwhile, so that the garbage collector sees it in use. */
-static PyObject *call_function(const map_state *s, const stk_call *call, const stk_sample *sample)
+static PyObject *call_function(const stkpy_map *s, const stk_call *call, const stk_sample *sample)
 {
     PyObject *random = NULL, *result = NULL, *function = s->function;
     Py_INCREF(function);
@@ -224,7 +228,7 @@ static PyObject *call_function(const map_state *s, const stk_call *call, const s
 }
 
 /* Raises for the first field that was not declared. */
-static stkpy_result unknown_field(const map_state *s, PyObject *result)
+static stkpy_result unknown_field(const stkpy_map *s, PyObject *result)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -246,7 +250,7 @@ static stkpy_result unknown_field(const map_state *s, PyObject *result)
 }
 
 /* The fields that the function gave must be those that were said. */
-static stkpy_result check_names(const map_state *s, PyObject *result)
+static stkpy_result check_names(const stkpy_map *s, PyObject *result)
 {
     if (!PyDict_Check(result)) {
         PyErr_Format(
@@ -270,7 +274,7 @@ static stkpy_result check_names(const map_state *s, PyObject *result)
 }
 
 /* *out_at: the field that it failed at. */
-static stkpy_result take_result(const map_state *s, const stk_call *call, stk_sample *sample, PyObject *result,
+static stkpy_result take_result(const stkpy_map *s, const stk_call *call, stk_sample *sample, PyObject *result,
                                 const stkpy_field **out_at, stk_error *err)
 {
     stkpy_result taken = check_names(s, result);
@@ -293,9 +297,9 @@ static stkpy_result take_result(const map_state *s, const stk_call *call, stk_sa
     return taken;
 }
 
-static stk_status map_one(const stk_call *call, stk_sample *sample, stk_error *err)
+stk_status stkpy_map_one(const stk_call *call, stk_sample *sample, stk_error *err)
 {
-    const map_state *s = call->state;
+    const stkpy_map *s = call->state;
     const stkpy_field *at = NULL;
     PyObject *result = call_function(s, call, sample);
     const stkpy_result taken = result ? take_result(s, call, sample, result, &at, err) : STKPY_RAISED;
@@ -316,11 +320,13 @@ static stk_status map_one(const stk_call *call, stk_sample *sample, stk_error *e
  */
 static stk_status map_gather(const stk_call *call, stk_sample *const *samples, size_t n, stk_error *err)
 {
-    const map_state *s = call->state;
-    map_worker *w = call->worker;
+    const stkpy_map *s = call->state;
+    stkpy_map_worker *w = call->worker;
     PyGILState_STATE gil;
     stk_status status = STK_OK;
     stkpy_tile_begin(&w->tile, n);
+    if (s->pool)
+        return stkpy_map_remote(call, samples, n, err);
     if (!stkpy_gil_take_often(&gil))
         return call->host->fail(err, STK_CANCELLED, "Python is shutting down");
     const stkpy_kept *before = stkpy_enter(s->kept);
@@ -329,7 +335,7 @@ static stk_status map_gather(const stk_call *call, stk_sample *const *samples, s
         stk_error_clear(&error);
         if (stkpy_stopping(s->kept))
             status = call->host->fail(err, STK_CANCELLED, "the run was stopped");
-        else if (map_one(call, samples[i], &error) != STK_OK && !stkpy_tile_fail(&w->tile, i, &error))
+        else if (stkpy_map_one(call, samples[i], &error) != STK_OK && !stkpy_tile_fail(&w->tile, i, &error))
             status = call->host->fail(err, STK_NOMEM, "no memory for %zu bytes", sizeof error);
     }
     stkpy_leave(before);
@@ -339,13 +345,13 @@ static stk_status map_gather(const stk_call *call, stk_sample *const *samples, s
 
 static stk_status map_process(const stk_call *call, stk_sample *sample, stk_error *err)
 {
-    map_worker *w = call->worker;
+    stkpy_map_worker *w = call->worker;
     return stkpy_tile_pass(&w->tile, err);
 }
 
 static const char *map_label(const void *state)
 {
-    const map_state *s = state;
+    const stkpy_map *s = state;
     return s->name;
 }
 
@@ -354,18 +360,18 @@ static const stk_option map_options[] = {
     {.name = "__index",
      .kind = STK_OPTION_INT,
      .required = true,
-     .offset = STK_FIELD_OFFSET(map_state, index, int64_t),
+     .offset = STK_FIELD_OFFSET(stkpy_map, index, int64_t),
      .min = 0,
      .max = INT32_MAX,
      .help = "number of the function"},
     {.name = "__name",
      .kind = STK_OPTION_STRING,
      .required = true,
-     .offset = STK_FIELD_OFFSET(map_state, name, const char *),
+     .offset = STK_FIELD_OFFSET(stkpy_map, name, const char *),
      .help = "name of the function"},
     {.name = "outputs",
      .kind = STK_OPTION_ARGS,
-     .offset = STK_FIELD_OFFSET(map_state, outputs, stk_args),
+     .offset = STK_FIELD_OFFSET(stkpy_map, outputs, stk_args),
      .help = "name=type for each field that it changes or adds"},
     STK_OPTION_END,
 };
@@ -377,7 +383,7 @@ const stk_op stkpy_op_map = {
     .since = "0.1",
     .summary = "Call a Python function with every sample.",
     .options = map_options,
-    .state_size = sizeof(map_state),
+    .state_size = sizeof(stkpy_map),
     .role = STK_ROLE_SAMPLE,
     .flags = STK_OP_RANDOM,
     .schema = map_schema,
@@ -387,5 +393,6 @@ const stk_op stkpy_op_map = {
     .worker_close = map_worker_close,
     .process = map_process,
     .gather = map_gather,
+    .memory = map_memory,
     .label = map_label,
 };

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pool.h"
 #include "run.h"
 
 /* Every run whose workers may be alive. A forked child begins with none. */
@@ -340,6 +341,7 @@ static PyObject *stop_all(PyObject *self, PyObject *none)
     while (all.first && pthread_cond_timedwait(&all.changed, &all.lock, &until) == 0)
         continue;
     pthread_mutex_unlock(&all.lock);
+    stkpy_pools_end();
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }

@@ -372,6 +372,7 @@ static PyObject *run_has_sink(PyObject *self, PyObject *none)
 
 static PyObject *run_cancel(PyObject *self, PyObject *none)
 {
+    atomic_store(&run_of(self)->kept.stop, true); /* who waits for a function waits no more */
     stk_pipeline_cancel(run_of(self)->pipeline);
     Py_RETURN_NONE;
 }

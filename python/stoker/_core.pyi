@@ -91,6 +91,17 @@ class Run:
     def held(self) -> int: ...  # batches that are alive
 
 @final
+class Pool:
+    """Processes that call a function of a pipeline; the run that has it starts them."""
+
+    def __new__(cls, count: int) -> Pool: ...
+    def close(self) -> None: ...  # ends them
+    @property
+    def pids(self) -> list[int]: ...
+    @property
+    def ours(self) -> bool: ...  # not of a process that this one was forked from
+
+@final
 class Batch:
     """One batch. Its memory goes back to the engine when it and everything made from it are gone."""
 

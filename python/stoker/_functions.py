@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from . import _core
     from ._pipeline import Pipeline
 
     Shape = tuple["int | None", ...]  # None: varies
@@ -303,19 +304,26 @@ def _make_random() -> tuple[Any, Any, Any, Any]:
 class Mapped:
     """A function as python_map finds it."""
 
-    __slots__ = ("fn", "name", "random")
+    __slots__ = ("fn", "name", "random", "processes", "pool")
 
-    def __init__(self, fn: Callable[..., Any], name: str, random: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], name: str, random: bool, processes: int = 0) -> None:
         self.fn = fn
         self.name = name
         self.random = random
+        self.processes = processes  # 0: the workers call it
+        self.pool: _core.Pool | None = None  # the processes, in a run that has them
+
+    def with_pool(self, pool: _core.Pool) -> Mapped:
+        out = Mapped(self.fn, self.name, self.random, self.processes)
+        out.pool = pool
+        return out
 
     @property
     def make_random(self) -> Callable[[], Any] | None:
         return _make_random if self.random else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mapped, (self.fn, self.name, self.random)
+        return Mapped, (self.fn, self.name, self.random, self.processes)
 
 
 class _Probe:
@@ -420,20 +428,31 @@ def _infer_outputs(pipeline: Pipeline, mapped: Mapped) -> dict[str, str]:
 
 
 def make_map(
-    pipeline: Pipeline, fn: Callable[..., Any], name: str | None = None, outputs: Mapping[str, str] | None = None
+    pipeline: Pipeline,
+    fn: Callable[..., Any],
+    name: str | None = None,
+    outputs: Mapping[str, str] | None = None,
+    processes: int | str | None = None,
 ) -> Pipeline:
     """Pipeline.map."""
     from ._needs import library
+    from ._processes import check_processes
 
     name = _check_function(fn, name)
+    count = check_processes(processes, f"map {name!r}")
     library("numpy", "functions of map get samples as NumPy arrays, and need")
     if any(role == "batch" for _, role, _ in pipeline._ops):
+        if count:
+            raise ValueError(
+                f"map {name!r}: processes={processes!r}: behind batch the loop itself calls it, on finished batches: "
+                "put it before .batch(), where processes can call it on samples"
+            )
         if outputs:
             found = next(iter(outputs))
             raise TypeError(f"map {name!r}: behind batch it gets whole batches, and declares no types: found {found}=")
         return pipeline._with_batch_map(name, fn)
     types = _declared(outputs or {}, f"map {name!r}")
-    mapped = Mapped(fn, name, takes_random(fn))
+    mapped = Mapped(fn, name, takes_random(fn), count)
     if not outputs:
         return _with_function(pipeline, mapped, _infer_outputs(pipeline, mapped))
     return _with_function(pipeline, mapped, {field: type_text(*kind) for field, kind in types.items()})

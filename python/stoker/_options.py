@@ -49,8 +49,8 @@ DEFAULTS: dict[str, Any] = {
 _ON_ERROR = ("stop", "skip", "quarantine")
 # What other loaders call things, or have as options where there are ops here.
 _ELSEWHERE = {
-    "num_workers": "threads=N is the number of threads; there are no worker processes",
-    "workers": "threads=N is the number of threads; there are no worker processes",
+    "num_workers": "threads=N is the number of threads; there are no worker processes, but for map(fn, processes=n)",
+    "workers": "threads=N is the number of threads; there are no worker processes, but for map(fn, processes=n)",
     "persistent_workers": "pipe.loader(persistent=True) is it, and the default there",
     "batch_size": "the pipeline says it: pipe.batch(n)",
     "drop_last": "the pipeline says it: pipe.batch(n, drop_last=True)",

@@ -385,6 +385,7 @@ class Passes:
         if self.now is not None:
             self.now.active = False
         self._close_run()
+        self.runs.pools.close()
 
     def stats(self) -> dict[str, Any]:
         run = self.run

@@ -13,7 +13,7 @@ from ._text import call_text, nearest, options_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, SupportsIndex, TypeAlias, overload
+    from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
     import jax as _jax
     import tensorflow as _tensorflow
@@ -124,7 +124,15 @@ class Pipeline(PipelineOps):
             raise ValueError(f"{name} is a source, and stands at the start: stoker.pipeline('{name}(...)')")
         return self._op(name, options_of(name, table["options"], options))
 
-    def map(self, fn: Callable[..., Any], /, *, name: str | None = None, **outputs: str) -> Pipeline:
+    def map(
+        self,
+        fn: Callable[..., Any],
+        /,
+        *,
+        name: str | None = None,
+        processes: int | Literal["auto"] | None = None,
+        **outputs: str,
+    ) -> Pipeline:
         """Call a Python function on every sample, or behind `batch` on every batch.
 
         It gets a dict of fields (NumPy arrays and scalars, bytes) that are its own to change, and returns a dict of
@@ -134,6 +142,9 @@ class Pipeline(PipelineOps):
         Args:
             fn: the function.
             name: what traces and messages call it; else its own name.
+            processes: call it in so many processes at a time, forked when a loop begins; "auto": one for each core.
+                Without them Python runs in one worker at a time. What comes out is the same with any number. There,
+                `random`, `np.random` and `torch` are seeded anew for each sample, so that their numbers are too.
             **outputs: types of the fields it returns, as in `parse`: `image="float32[224,224,3]"`, `ids="int64[]"` for
                 a dimension that varies. Without them fn is called once, on the first sample, to see.
 
@@ -143,7 +154,7 @@ class Pipeline(PipelineOps):
         """
         from ._functions import make_map
 
-        return make_map(self, fn, name, outputs)
+        return make_map(self, fn, name, outputs, processes)
 
     def options(self, **options: Unpack[RunOptions]) -> Pipeline:
         """The same pipeline with options for its runs; those of `loader` and the formats win over them.
@@ -329,7 +340,7 @@ class Pipeline(PipelineOps):
 
         runs = Runs(self, check_options(options))
         convert = make_converter(runs, "numpy", fields, False)
-        with runs.looking(batched=True, fields=fields) as run:
+        with runs.looking(batched=True, fields=fields, calls=True) as run:
             batch = run.next()
             if batch is None:
                 raise ValueError("the pipeline gives no batch: there is no first one")

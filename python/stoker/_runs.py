@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from . import _core, _record
 from ._batch_maps import make_converter
 from ._options import DEFAULTS, ProgressLine, cache_dir, local_world, progress_call, rank_and_world
+from ._processes import Pools, cores
 from ._watch import warn
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ class Runs:
         self.pipeline = pipeline
         self.ops = pipeline._ops
         self.functions = pipeline._functions
+        self.pools = Pools(pipeline._functions)
         self.batch_maps = tuple(m.again() for m in pipeline._batch_maps)
         self.options: dict[str, Any] = {**DEFAULTS, **pipeline._options, **options}
         self.share = "auto"  # how ranks share samples where the pipeline does not say; "keep": each sample comes once
@@ -93,6 +95,12 @@ class Runs:
             if field not in names:
                 raise KeyError(no_field(field, names))
 
+    def _threads(self) -> int:
+        """Unless it is said how many: enough to wait for all processes of a function, and to make the next samples."""
+        threads: int = self.options["threads"]
+        most = self.pools.most()
+        return threads or (max(2 * most, cores()) if most else 0)
+
     def open(
         self,
         tail: str = "",
@@ -104,14 +112,16 @@ class Runs:
         pinned: bool = False,
         on_demand: bool = False,
         fields: Sequence[str] = (),
+        calls: bool = True,
     ) -> _core.Run:
+        """`calls`: functions will be called, by processes where they want some."""
         options = self.options
         rank, world = self.rank_and_world()
         progress = progress_call(options["progress"])
         try:
             return _core.Run(
                 self.text(tail),
-                threads=options["threads"],
+                threads=self._threads(),
                 memory=options["memory"],
                 seed=options["seed"],
                 rank=rank,
@@ -122,7 +132,7 @@ class Runs:
                 quarantine=options["quarantine"],
                 exact=options["exact"],
                 recorder=recorder,
-                functions=self.functions,
+                functions=self.pools.functions() if calls else self.functions,
                 resume=resume,
                 first_epoch=first_epoch,
                 pinned=pinned,
@@ -138,18 +148,22 @@ class Runs:
                 progress.wipe()
 
     @contextmanager
-    def looking(self, tail: str = "", *, batched: bool = False, fields: Sequence[str] = ()) -> Iterator[_core.Run]:
-        """A short run that makes no more than what is asked for; sinks publish nothing."""
+    def looking(
+        self, tail: str = "", *, batched: bool = False, fields: Sequence[str] = (), calls: bool = False
+    ) -> Iterator[_core.Run]:
+        """A short run that makes no more than what is asked for; sinks publish nothing. `calls`: as in `open`."""
         if batched:
             self.check_batched()
         from ._functions import peeking
 
         with peeking(self.pipeline):
-            run = self.open(tail, on_demand=True, fields=fields)
+            run = self.open(tail, on_demand=True, fields=fields, calls=calls)
             try:
                 yield run
             finally:
                 run.close()
+                if calls:
+                    self.pools.close()
 
 
 def next_after_collect(run: _core.Run) -> _core.Batch | None:
@@ -221,5 +235,6 @@ def run_to_end(pipeline: Pipeline, options: Mapping[str, Any]) -> dict[str, Any]
         return {**run.stats(), "seconds": time.perf_counter() - began}
     finally:
         run.close()
+        runs.pools.close()
         if isinstance(tell, ProgressLine):
             tell.wipe()

@@ -9,6 +9,7 @@ import warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from . import _core
     from ._batch_maps import BatchMap
@@ -76,14 +77,15 @@ def warn_if_again(runs: Runs) -> None:
 class Watch:
     """Looks at a run now and then, seldom enough to cost nothing."""
 
-    __slots__ = ("look_at", "_kinds", "_maps", "_began", "_wait", "_busy", "_first", "_texts", "_said")
+    __slots__ = ("look_at", "_kinds", "_maps", "_processes", "_began", "_wait", "_busy", "_first", "_texts", "_said")
 
-    def __init__(self, functions: Sequence[object], maps: Sequence[BatchMap]) -> None:
+    def __init__(self, functions: Sequence[Any], maps: Sequence[BatchMap]) -> None:
         self.look_at = 0  # number of batches of the pass at which to look again
         # What Python does, by the name that statistics have for it.
         self._kinds = {str(getattr(f, "name", "")): "source" if hasattr(f, "items") else "map" for f in functions}
         self._kinds.update((m.name, "map") for m in maps)
         self._maps = maps
+        self._processes = {f.name: f.processes for f in functions if getattr(f, "processes", 0)}
         self._began = 0.0
         self._wait = 0
         self._busy: dict[str, int] = {}
@@ -155,7 +157,14 @@ class Watch:
     def _advice(self, name: str) -> str:
         if any(m.name == name for m in self._maps):
             return "it runs in the loop itself: use ops in its place, or put it before .batch(), where workers call it"
+        count = self._processes.get(name, 0)
+        if count:
+            return (
+                f"it has {count} process{'es' if count > 1 else ''}: give it more where there are cores for them "
+                '(processes="auto"), use ops in its place where there are any, or keep what it gives by .cache()'
+            )
+        ahead = "call it in several: map(fn, processes=n); or " if self._kinds[name] == "map" else ""
         return (
-            "Python runs in one worker at a time: use ops in its place where there are any, let it work on whole "
-            "batches (behind .batch), or keep what it gives by .cache()"
+            f"Python runs in one worker at a time: {ahead}use ops in its place where there are any, let it work on "
+            "whole batches (behind .batch), or keep what it gives by .cache()"
         )
