@@ -136,7 +136,8 @@ def _with_caption(samples: Pipeline, options: Mapping[str, Any]) -> tuple[Pipeli
         text = names[label] if 0 <= label < len(names) else str(label)
         return {_CAPTION: text.encode(errors="replace")}
 
-    return samples.map(name_of, name="show", **{_CAPTION: "bytes"}), _CAPTION
+    types: dict[str, Any] = {_CAPTION: "bytes"}
+    return samples.map(name_of, name="show", **types), _CAPTION
 
 
 def _sheet(samples: Pipeline, field: str, n: int, columns: int, zoom: int, options: Mapping[str, Any]) -> Sheet:
