@@ -7,6 +7,10 @@
 typedef struct batch_object {
     PyObject_HEAD stkpy_hold *hold;
     PyObject *names;
+    /* made when somebody asks for columns that may be kept: copies of the small ones, and which of them is which column */
+    stkpy_hold *loose;
+    const stk_column *loose_columns;
+    int32_t *loose_numbers; /* -1: it is not small */
 } batch_object;
 
 static PyTypeObject *batch_type; /* made once at import, then const */
@@ -82,6 +86,9 @@ PyObject *stkpy_batch_new(stkpy_run *run, const stk_batch *batch)
     }
     self->hold = hold;
     self->names = names;
+    self->loose = NULL;
+    self->loose_columns = NULL;
+    self->loose_numbers = NULL;
     return (PyObject *)self;
 }
 
@@ -89,6 +96,9 @@ static void batch_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     stkpy_hold_unref(((batch_object *)self)->hold);
+    if (((batch_object *)self)->loose)
+        stkpy_hold_unref(((batch_object *)self)->loose);
+    PyMem_Free(((batch_object *)self)->loose_numbers);
     Py_DECREF(((batch_object *)self)->names);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -145,38 +155,60 @@ static bool is_small(const stkpy_hold *hold, const stk_column *column, int64_t w
     return size <= TINY_BYTES || (size <= SMALL_BYTES && size <= whole / SMALL_SHARE);
 }
 
-/* The column, on memory of its own where it is small. */
-static PyObject *loose_at(PyObject *self, Py_ssize_t i, int64_t whole)
+/* Copies all small columns at once: one block is cheaper than many. False with an exception. */
+static bool make_loose(batch_object *self)
 {
-    stkpy_hold *hold = ((batch_object *)self)->hold;
-    const stk_column *column = &hold->batch->columns[i];
-    if (!is_small(hold, column, whole))
-        return stkpy_column_new(hold, column);
-    stkpy_hold *copy = stkpy_hold_copy(column, &column);
-    if (!copy)
-        return PyErr_NoMemory();
-    PyObject *made = stkpy_column_new(copy, column);
-    stkpy_hold_unref(copy);
-    return made;
+    const stk_batch *batch = self->hold->batch;
+    const int32_t count = batch->column_count;
+    const int64_t whole = batch_bytes(batch);
+    const stk_column **small = PyMem_Calloc((size_t)count + 1, sizeof *small);
+    self->loose_numbers = PyMem_Calloc((size_t)count + 1, sizeof *self->loose_numbers);
+    int32_t found = 0;
+    for (int32_t i = 0; small && self->loose_numbers && i < count; i++) {
+        const bool is = is_small(self->hold, &batch->columns[i], whole);
+        self->loose_numbers[i] = is ? found : -1;
+        if (is)
+            small[found++] = &batch->columns[i];
+    }
+    if (small && self->loose_numbers)
+        self->loose = stkpy_hold_copy(small, found, &self->loose_columns);
+    PyMem_Free(small);
+    if (!self->loose)
+        PyErr_NoMemory();
+    return self->loose != NULL;
+}
+
+/* The column, on memory of its own where it is small. */
+static PyObject *loose_at(PyObject *object, Py_ssize_t i)
+{
+    batch_object *self = (batch_object *)object;
+    if (!self->loose && !make_loose(self))
+        return NULL;
+    const int32_t number = self->loose_numbers[i];
+    return number < 0 ? column_at(object, i) : stkpy_column_new(self->loose, &self->loose_columns[number]);
 }
 
 static PyObject *batch_loose_column(PyObject *self, PyObject *number)
 {
     const Py_ssize_t i = column_number(self, number);
-    return i < 0 ? NULL : loose_at(self, i, batch_bytes(batch_in(self)));
+    return i < 0 ? NULL : loose_at(self, i);
 }
 
-static PyObject *batch_loose_columns(PyObject *self, PyObject *none)
+static PyObject *list_columns(PyObject *self, PyObject *(*at)(PyObject *self, Py_ssize_t i))
 {
     const Py_ssize_t count = batch_in(self)->column_count;
-    const int64_t whole = batch_bytes(batch_in(self));
     PyObject *list = PyList_New(count);
     for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *column = loose_at(self, i, whole);
+        PyObject *column = at(self, i);
         if (!column || PyList_SetItem(list, i, column) < 0)
             Py_CLEAR(list);
     }
     return list;
+}
+
+static PyObject *batch_loose_columns(PyObject *self, PyObject *none)
+{
+    return list_columns(self, loose_at);
 }
 
 static PyObject *batch_column(PyObject *self, PyObject *which)
@@ -199,14 +231,7 @@ static PyObject *batch_column(PyObject *self, PyObject *which)
 
 static PyObject *batch_columns(PyObject *self, PyObject *none)
 {
-    const Py_ssize_t count = batch_in(self)->column_count;
-    PyObject *list = PyList_New(count);
-    for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *column = column_at(self, i);
-        if (!column || PyList_SetItem(list, i, column) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
+    return list_columns(self, column_at);
 }
 
 static Py_ssize_t batch_length(PyObject *self)

@@ -127,6 +127,13 @@ void stkpy_hold_unref(stkpy_hold *hold)
         stkpy_hold_end(hold);
 }
 
+enum { ALIGN = 64 };
+
+static size_t aligned(size_t size)
+{
+    return (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 /* The next piece of a block, aligned; NULL stays NULL. */
 static const void *copy_piece(char **at, const void *data, size_t size)
 {
@@ -134,30 +141,52 @@ static const void *copy_piece(char **at, const void *data, size_t size)
         return NULL;
     char *to = *at;
     memcpy(to, data, size);
-    *at = to + (size + 63) / 64 * 64;
+    *at = to + aligned(size);
     return to;
 }
 
-stkpy_hold *stkpy_hold_copy(const stk_column *source, const stk_column **out_column)
+static size_t offsets_size(const stk_column *c)
 {
-    enum { PIECES = 6 };
-    const size_t rows = (size_t)source->shape[0], name = strlen(source->name) + 1;
-    const size_t data = (size_t)source->size_bytes;
-    const size_t offsets = source->offsets ? (rows + 1) * sizeof *source->offsets : 0;
-    const size_t shapes = source->row_shapes ? rows * (size_t)(source->ndim - 1) * sizeof *source->row_shapes : 0;
+    return c->offsets ? (size_t)(c->shape[0] + 1) * sizeof *c->offsets : 0;
+}
+
+static size_t shapes_size(const stk_column *c)
+{
+    return c->row_shapes ? (size_t)c->shape[0] * (size_t)(c->ndim - 1) * sizeof *c->row_shapes : 0;
+}
+
+static size_t column_size(const stk_column *c)
+{
+    return aligned(strlen(c->name) + 1) + aligned((size_t)c->size_bytes) + aligned(offsets_size(c)) +
+           aligned(shapes_size(c));
+}
+
+static void copy_column(char **at, const stk_column *source, stk_column *out)
+{
+    *out = *source;
+    out->name = copy_piece(at, source->name, strlen(source->name) + 1);
+    out->data = copy_piece(at, source->data, (size_t)source->size_bytes);
+    out->offsets = copy_piece(at, source->offsets, offsets_size(source));
+    out->row_shapes = copy_piece(at, source->row_shapes, shapes_size(source));
+}
+
+stkpy_hold *stkpy_hold_copy(const stk_column *const *sources, int32_t count, const stk_column **out_columns)
+{
+    const size_t head = aligned(sizeof(stkpy_hold)), list = aligned((size_t)count * sizeof **sources);
+    size_t size = head + list;
+    for (int32_t i = 0; i < count; i++)
+        size += column_size(sources[i]);
     void *block = NULL;
-    if (posix_memalign(&block, 64, sizeof(stkpy_hold) + sizeof *source + name + data + offsets + shapes + 64 * PIECES) != 0)
+    if (posix_memalign(&block, ALIGN, size) != 0)
         return NULL;
     stkpy_hold *hold = block;
     *hold = (stkpy_hold){.run = NULL};
     atomic_init(&hold->refs, 1);
-    char *at = (char *)block + (sizeof *hold + 63) / 64 * 64;
-    stk_column *column = (stk_column *)(uintptr_t)copy_piece(&at, source, sizeof *source);
-    column->name = copy_piece(&at, source->name, name);
-    column->data = copy_piece(&at, source->data, data);
-    column->offsets = copy_piece(&at, source->offsets, offsets);
-    column->row_shapes = copy_piece(&at, source->row_shapes, shapes);
-    *out_column = column;
+    stk_column *columns = (stk_column *)((char *)block + head);
+    char *at = (char *)block + head + list;
+    for (int32_t i = 0; i < count; i++)
+        copy_column(&at, sources[i], &columns[i]);
+    *out_columns = columns;
     return hold;
 }
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 /*
- * A batch that Python has, or a copy of one column of it (run NULL), which is all in one piece with it. Counted in C, so that users of DLPack may drop it in any thread, with or without the GIL.
+ * A batch that Python has, or copies of some of its columns (run NULL), which are all in one piece with it. Counted in C, so that users of DLPack may drop it in any thread, with or without the GIL.
  */
 typedef struct stkpy_hold {
     atomic_int refs;
@@ -19,8 +19,8 @@ typedef struct stkpy_hold {
 
 void stkpy_hold_ref(stkpy_hold *hold);
 void stkpy_hold_unref(stkpy_hold *hold);
-/* A copy of a column of numbers on memory of its own, 64-byte aligned; *out_column: the column there. NULL: no memory. */
-stkpy_hold *stkpy_hold_copy(const stk_column *source, const stk_column **out_column);
+/* Copies of columns of numbers, 64-byte aligned; *out_columns: the columns there. NULL: no memory. */
+stkpy_hold *stkpy_hold_copy(const stk_column *const *sources, int32_t count, const stk_column **out_columns);
 /* Gives the batch back and frees the hold, which nobody has any more. */
 void stkpy_hold_end(stkpy_hold *hold);
 
