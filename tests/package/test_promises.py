@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-pytest.importorskip("numpy")
+import stoker
+
+np = pytest.importorskip("numpy")
 
 TIMEOUT_S = 120
 SAMPLES, TRAIN = 1003, 801
@@ -111,3 +114,37 @@ def test_groups_of_a_generator_stay_together(ranks: list[dict[str, Any]]) -> Non
     batches = [batch for rank in ranks for batch in rank["groups"]]
     assert sorted(group for batch in batches for group in batch) == [i // 4 for i in range(48)]
     assert all(batch.count(group) == 4 for batch in batches for group in batch)
+
+
+# ---- seeds ----
+
+
+def add_noise(sample: dict[str, Any], rng: Any) -> dict[str, Any]:
+    return {"noise": rng.random()}
+
+
+def drawn(run_seed: int, **shuffle: Any) -> dict[str, list[Any]]:
+    """The order, and what an op and a function drew, by sample."""
+    rows = stoker.source({"x": np.full((64, 4, 4, 1), 100, np.uint8), "id": np.arange(64)})
+    pipe = rows.shuffle(**shuffle).color_jitter("x", brightness=0.5).map(add_noise, noise="float64").batch(64)
+    batch = pipe.first(seed=run_seed)
+    place = np.argsort(batch["id"])
+    x, noise = batch["x"][place, 0, 0, 0], batch["noise"][place]
+    return {"order": batch["id"].tolist(), "x": x.tolist(), "noise": noise.tolist()}
+
+
+def test_seeds_of_other_libraries_change_nothing() -> None:
+    first = drawn(5, seed=1)
+    random.seed(99)
+    np.random.seed(99)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(99)
+    assert drawn(5, seed=1) == first
+
+
+@pytest.mark.parametrize("reshuffle", [True, False])
+def test_the_seed_of_the_run_changes_all_but_orders_that_stay(reshuffle: bool) -> None:
+    one, two = drawn(5, seed=1, reshuffle=reshuffle), drawn(6, seed=1, reshuffle=reshuffle)
+    assert one["x"] != two["x"] and one["noise"] != two["noise"]
+    assert (one["order"] == two["order"]) == (not reshuffle)
+    assert drawn(5, seed=2, reshuffle=reshuffle)["order"] != one["order"]
