@@ -137,8 +137,9 @@ def test_seeds_of_other_libraries_change_nothing() -> None:
     first = drawn(5, seed=1)
     random.seed(99)
     np.random.seed(99)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(99)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(99)
     assert drawn(5, seed=1) == first
 
 
