@@ -105,6 +105,23 @@ static stk_status source_schema(stk_plan *plan, const stk_host *host, void *stat
 
 /* ---- opening ---- */
 
+/* Whether each row is; they may lie apart from each other, or overlap. */
+static bool rows_in_one_piece(const Py_buffer *view)
+{
+    Py_ssize_t wanted = view->itemsize;
+    for (int d = view->ndim - 1; d > 0; d--) {
+        if (view->shape[d] > 1 && view->strides[d] != wanted)
+            return false;
+        wanted *= view->shape[d];
+    }
+    return true;
+}
+
+static const char *row_at(const Py_buffer *view, int64_t row)
+{
+    return (const char *)view->buf + row * view->strides[0];
+}
+
 /* Rows are read without the GIL: the buffers are held, so that nobody can resize the arrays. */
 static stk_status hold_array(source_state *s, size_t i, PyObject *arrays, stk_error *err)
 {
@@ -112,7 +129,7 @@ static stk_status hold_array(source_state *s, size_t i, PyObject *arrays, stk_er
     PyObject *array = PyObject_GetItem(arrays, field->name);
     if (!array)
         return open_failed(s, err);
-    const int failed = PyObject_GetBuffer(array, &s->arrays[i], PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
+    const int failed = PyObject_GetBuffer(array, &s->arrays[i], PyBUF_STRIDES | PyBUF_FORMAT);
     Py_DECREF(array);
     if (failed) {
         s->arrays[i] = (Py_buffer){0};
@@ -126,6 +143,8 @@ static stk_status hold_array(source_state *s, size_t i, PyObject *arrays, stk_er
         return stk_error_set(err, STK_INVALID, "field '%s' has %lld bytes in %lld rows, wanted %lld rows of %zu bytes",
                              field->text, (long long)view->len, (long long)(view->ndim > 0 ? view->shape[0] : 0),
                              (long long)s->size, field->row_bytes);
+    if (!rows_in_one_piece(view))
+        return stk_error_set(err, STK_INVALID, "field '%s' has rows with gaps in them, wanted each in one piece", field->text);
     return STK_OK;
 }
 
@@ -150,7 +169,7 @@ static uint64_t look_at_rows(const source_state *s)
     for (size_t i = 0; i < s->field_count; i++) {
         const size_t row = s->fields[i].row_bytes, size = row < BYTES ? row : BYTES;
         for (int64_t k = 0; k < ROWS && k < s->size; k++)
-            h = mix(h, (const char *)s->arrays[i].buf + (size_t)(k * step) * row + (row - size) / 2, size);
+            h = mix(h, row_at(&s->arrays[i], k * step) + (row - size) / 2, size);
     }
     return h;
 }
@@ -368,7 +387,7 @@ static stk_status source_process(const stk_call *call, stk_sample *sample, stk_e
         void *out = stk_out(call, sample, field->id, NULL, err);
         if (!out)
             return err->status;
-        memcpy(out, (const char *)s->arrays[i].buf + (size_t)sample->index * field->row_bytes, field->row_bytes);
+        memcpy(out, row_at(&s->arrays[i], sample->index), field->row_bytes);
     }
     return STK_OK;
 }

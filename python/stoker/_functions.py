@@ -636,7 +636,7 @@ def _columns_of(obj: Any, fields: Sequence[str] | None) -> dict[str, Any] | None
 
 
 def _row_array(column: Any) -> Any:
-    """A column as an array of numbers in one piece; None when it is none."""
+    """A column as an array of numbers, each row in one piece; None when it is none."""
     if isinstance(column, (list, tuple)):
         if not column or _text_dims(column) >= 0:
             return None
@@ -653,7 +653,9 @@ def _row_array(column: Any) -> Any:
         return None
     import numpy as np
 
-    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # Rows may lie apart or overlap, as windows of a mapped file do: these must not be copied as a whole.
+    return array if array[:1].flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _make_rows(

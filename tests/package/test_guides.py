@@ -1,8 +1,10 @@
 """The code of the docs is run: every python block of README.md and docs/guide, and the programs of examples/python.
 
-The blocks of a page are run in order, in one namespace. Where a page changes the code of another library into ours, two
-blocks are marked and run on their own, and what their loops gave to `step` is compared:
+The blocks of a page are run in order, in one namespace and in an empty directory: what they read, a block before them
+has made. Where a page changes the code of another library into ours, two blocks are marked and run on their own, behind
+the page's block that makes the data, and what their loops gave to `step` is compared:
 
+    <!-- run: data -->
     <!-- run: before NAME -->
     <!-- run: after NAME, equal, in order -->
 
@@ -24,7 +26,6 @@ import io
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import types
@@ -41,6 +42,7 @@ EXAMPLES = ROOT / "examples" / "python"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 BLOCK = re.compile(r"^(?:<!-- run: ([^\n]*?) -->\n\n?)?```py(?:thon)?\n(.*?)^```$", re.M | re.S)
 SHOWN = re.compile(r"# -> (.*)$", re.M)
+SCRIPT = re.compile(r"^\$ python3 (examples/\S+\.py) (\S+)$", re.M)  # a command of a console block that makes files
 FORMATS = ("torch", "jax", "tensorflow")  # methods of pipelines that import a library of that name
 TIMEOUT_S = 300
 
@@ -61,10 +63,10 @@ def blocks_of(path: pathlib.Path) -> list[Block]:
 
 
 ALL = [block for page in PAGES for block in blocks_of(page)]
-PLAIN = [block for block in ALL if not block.mark]
+PLAIN = [block for block in ALL if block.mark in ("", "data")]
 PAIRS: dict[tuple[str, str], dict[str, Block]] = {}
 for _block in ALL:
-    if _block.mark:
+    if _block.mark not in ("", "data"):
         _match = re.fullmatch(r"(before|after) ([a-z-]+)(?:,.*)?", _block.mark)
         assert _match, f"{_block.page}:{_block.line}: run: {_block.mark!r}"
         PAIRS.setdefault((_block.page, _match[2]), {})[_match[1]] = _block
@@ -98,55 +100,6 @@ def skip_without(code: str) -> None:
             pytest.skip(f"needs {name}")
 
 
-# ---- the data of the pages ----
-
-
-def pictures(count: int, height: int, width: int, seed: int) -> Any:
-    """Smooth pictures, each of its own colours, so that JPEG keeps them and no two are alike."""
-    rng = np.random.default_rng(seed)
-    y, x = np.mgrid[0:height, 0:width]
-    base = rng.uniform(40, 215, (count, 1, 1, 3))
-    waves = rng.uniform(0.05, 0.2, (2, count, 1, 1, 3))
-    images = base + 40 * np.sin(waves[0] * y[None, :, :, None] + waves[1] * x[None, :, :, None])
-    return images.clip(0, 255).astype(np.uint8)
-
-
-def make_data(place: pathlib.Path) -> None:
-    """What the pages read: JPEGs in TFRecords and folders, token lists, a matrix in HDF5, traces, lines of text."""
-    (place / "data").mkdir()
-    (place / "corpus").mkdir()
-    for part in range(4):
-        rows = {"image": pictures(24, 44 + 8 * part, 64, seed=part), "label": np.arange(24, dtype=np.int64) % 4}
-        encoded = stoker.source(rows).encode_jpeg("image", quality=95, subsampling=444)
-        encoded.write_tfrecord(place / "data" / f"train-{part:05d}.tfrecord").run()
-    records = stoker.tfrecord(place / "data" / "train-*.tfrecord").parse(image="bytes", label="int64")
-    records.write_image_folder(place / "photos", "image", "label", classes=["cat", "dog", "fox", "owl"]).run()
-    texts = [{"tokens": np.arange(1, 2 + i * 7 % 11, dtype=np.int64), "label": i} for i in range(40)]
-    written = stoker.source(texts, tokens="int64[]", label="int64")
-    written.write_tfrecord(place / "data" / "text-%05d.tfrecord", shards=2).run()
-    rng = np.random.default_rng(7)
-    matrix = {
-        "features": rng.normal(size=(512, 16)).round(2).astype(np.float32),
-        "labels": np.arange(512, dtype=np.int64) % 4,
-    }
-    stoker.source(matrix).write_hdf5(place / "train.h5", chunk=32, gzip=4).run()
-    subprocess.run([sys.executable, str(ROOT / "examples" / "make_traces.py"), str(place / "traces")], check=True)
-    for part in range(2):
-        lines = [f"{part} {i} " + "word " * (i % 5 + 1) for i in range(30)]
-        (place / "corpus" / f"part-{part}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    place = tmp_path_factory.mktemp("guides") / "data"
-    place.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("RANK", "WORLD_SIZE"):
-            patch.delenv(name, raising=False)
-        make_data(place)
-    return place
-
-
 # ---- running blocks ----
 
 
@@ -172,14 +125,14 @@ class Recorded:
 
 
 class Page:
-    """A module that blocks are run in, and a directory with the data."""
+    """A module that blocks are run in, and an empty directory."""
 
-    def __init__(self, name: str, place: pathlib.Path, data: pathlib.Path, names: dict[str, Any]) -> None:
+    def __init__(self, name: str, place: pathlib.Path, names: dict[str, Any]) -> None:
         self.module = types.ModuleType(name)
         self.module.__dict__.update(names)
         sys.modules[name] = self.module  # pickled functions are found by it
         self.place = place / "work"
-        shutil.copytree(data, self.place)
+        self.place.mkdir()
         self.outcomes: dict[int, BaseException | None] = {}
 
     def run(self, block: Block) -> None:
@@ -222,13 +175,19 @@ def check_output(block: Block, printed: str) -> None:
 
 
 def stand_ins(page: str) -> dict[str, Any]:
-    """Names that the code of a page takes for granted."""
-    names: dict[str, Any] = {"step": Recorded()}
+    """What readers have, to whose training a page adds lines."""
+    names: dict[str, Any] = {}
     if page.endswith("/traces.md"):
         names.update(rank=0, loader=range(40), dataset=range(40), train_step=lambda batch: None)
         if importlib.util.find_spec("tensorflow") is not None:
             names["tf"] = LazyModule("tensorflow")
     return names
+
+
+def run_scripts(page: str, place: pathlib.Path) -> None:
+    """Runs the programs of examples/ that a page calls to make files."""
+    for script, argument in SCRIPT.findall((ROOT / page).read_text(encoding="utf-8")):
+        subprocess.run([sys.executable, str(ROOT / script), argument], cwd=place, check=True, timeout=TIMEOUT_S)
 
 
 class LazyModule:
@@ -245,11 +204,12 @@ class LazyModule:
 
 
 @pytest.fixture(scope="session")
-def pages(data: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
-    return {
-        name: Page(f"guide_{number}", tmp_path_factory.mktemp("page"), data, stand_ins(name))
-        for number, name in enumerate(sorted({block.page for block in PLAIN}))
-    }
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
+    names = sorted({block.page for block in PLAIN})
+    made = {name: Page(f"guide_{i}", tmp_path_factory.mktemp("page"), stand_ins(name)) for i, name in enumerate(names)}
+    for name, page in made.items():
+        run_scripts(name, page.place)
+    return made
 
 
 @pytest.mark.parametrize("block", PLAIN, ids=place_of)
@@ -260,24 +220,28 @@ def test_a_block_runs_and_prints_what_it_shows(block: Block, pages: dict[str, Pa
 
 
 @pytest.mark.parametrize("pair", list(PAIRS), ids=lambda pair: f"{pair[0]}:{pair[1]}")
-def test_before_and_after_give_the_same(pair: tuple[str, str], data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_before_and_after_give_the_same(pair: tuple[str, str], tmp_path: pathlib.Path) -> None:
     """The new code always runs; the old code where its libraries are there, and then both are compared."""
     blocks = PAIRS[pair]
     assert set(blocks) == {"before", "after"}, f"{pair[1]} has no counterpart"
     skip_without(blocks["after"].code)
-    new = run_alone(blocks["after"], data, tmp_path)
+    new = run_alone(blocks["after"], tmp_path)
     assert new.calls > 0, "the block gives nothing to step"
     skip_without(blocks["before"].code)
-    old = run_alone(blocks["before"], data, tmp_path)
+    old = run_alone(blocks["before"], tmp_path)
     compare(old, new, blocks["after"].mark)
 
 
-def run_alone(block: Block, data: pathlib.Path, tmp_path: pathlib.Path) -> Recorded:
+def run_alone(block: Block, tmp_path: pathlib.Path) -> Recorded:
     step = Recorded()
     which, name = block.mark.split(",")[0].split()
     place = tmp_path / which
     place.mkdir()
-    page = Page(f"guide_{which}_{name.replace('-', '_')}", place, data, {"step": step})
+    page = Page(f"guide_{which}_{name.replace('-', '_')}", place, {})
+    for first in ALL:
+        if first.page == block.page and first.mark == "data":
+            page.run(first)
+    page.module.__dict__["step"] = step
     page.run(block)
     add_keras_results(step, page.module)
     return step
@@ -380,7 +344,7 @@ def test_tensors_of_tensorflow_share_the_memory_of_the_batch() -> None:
     from stoker import _core
     from stoker._convert import converter
 
-    run = _core.Run("range(64) | batch(64)")
+    run = _core.Run("range(100000) | batch(100000)")  # small columns are copies
     batch = run.next()
     assert batch is not None
     tensor = converter("tensorflow", (), False)(batch)["value"]

@@ -76,6 +76,25 @@ def test_rows_in_one_piece_are_not_copied_beforehand() -> None:
     assert (together(pipe)["x"] == 7).all()
 
 
+def test_rows_that_lie_apart_or_overlap_are_not_copied_beforehand() -> None:
+    base = np.zeros(4096, np.uint16)
+    windows = np.lib.stride_tricks.sliding_window_view(base, 65)[::64]
+    columns = {
+        "window": windows,
+        "back": windows[::-1],
+        "part": base.reshape(64, 64)[:63, 8:24],
+        "same": np.broadcast_to(base[5:9], (63, 4)),
+        "one": base[3::65],
+    }
+    assert {len(column) for column in columns.values()} == {63}
+    pipe = stoker.source(columns).shuffle(seed=1, reshuffle=False).batch(7)
+    base[:] = np.arange(4096)
+    places = together(stoker.range(63).shuffle(seed=1, reshuffle=False).batch(7))["value"]
+    out = together(pipe)
+    for name, column in columns.items():
+        assert np.array_equal(out[name], column[places]), name
+
+
 def test_read_only_and_mapped_arrays_are_taken(tmp_path: pathlib.Path) -> None:
     x = np.arange(100.0).reshape(50, 2)
     x.flags.writeable = False

@@ -17,6 +17,8 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 EXIT = re.compile(r"# exits with (\d+)$")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 FIGURE = re.compile(r"\d[\d,.]*(?= (?:s|%|samples/s|MB/s|B|[KMG]iB|threads?|events)\b| %)")
 UNIT = re.compile(r"# (?:B|[KMG]iB)\b")
 
@@ -37,6 +39,12 @@ def commands(text):
             else:
                 found[-1][1].append(line)
     return [(c, shown) for c, shown in found if c.split()[0] not in ("make", "git", "cd")]
+
+
+def anchors(page):
+    """Names of the sections of a page, as GitHub makes them."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def plain(line):
@@ -81,10 +89,12 @@ class Docs(unittest.TestCase):
         pages = [*doclib.ROOT.glob("*.md"), *doclib.ROOT.glob("docs/**/*.md"), *doclib.ROOT.glob("examples/*.md")]
         for page in pages:
             for match in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
-                target = (match[0] or match[1]).split("#")[0]
-                if target and "://" not in target:
-                    with self.subTest(page=page.name, link=target):
-                        self.assertTrue((page.parent / target).exists())
+                target, _, anchor = (match[0] or match[1]).partition("#")
+                if "://" not in target:
+                    with self.subTest(page=page.name, link=target, anchor=anchor):
+                        path = page.parent / target if target else page
+                        self.assertTrue(path.exists())
+                        self.assertTrue(not anchor or anchor in anchors(path))
 
 
 if __name__ == "__main__":
