@@ -64,27 +64,6 @@ def _ended() -> RuntimeError:
     )
 
 
-class Count:
-    """Passes over a pipeline by `.torch()` and the like, where a loop goes on with the epoch after the last one.
-
-    Each part (rank, world) has its own: one process may go over the parts of several ranks, one after the other.
-    """
-
-    __slots__ = ("_next", "last", "shared")
-
-    def __init__(self) -> None:
-        self._next: dict[tuple[int, int], int] = {}
-        self.last: Pass | None = None  # that began
-        self.shared: Any = None  # the same of workers of a DataLoader, in memory that they share
-
-    def next(self, part: tuple[int, int]) -> int:
-        return self._next.get(part, 0)
-
-    def begin(self, part: tuple[int, int], now: Pass) -> None:
-        self.last = now
-        self._next[part] = max(self.next(part), now.start + (now.epochs or 1))
-
-
 class Passes:
     """Runs of a pipeline, one at a time, and the passes that they serve."""
 

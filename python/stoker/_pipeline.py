@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from . import _core
+from ._count import Count
 from ._ops import PipelineOps
 from ._options import check_options
-from ._passes import Count
 from ._text import call_text, nearest, options_of
 
 TYPE_CHECKING = False

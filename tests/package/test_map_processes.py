@@ -684,7 +684,7 @@ def test_a_module_without_a_guard_and_handlers_of_the_program_do_no_harm() -> No
 
 def test_no_warning_of_fork_and_threads() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DeprecationWarning)  # Python's own, from 3.12 on
         other = iter(stoker.range(1000).map(lambda s: {}).batch(2))  # threads that run meanwhile
         next(other)
         assert len(list(stoker.range(8).map(lambda s: {}, processes=2).batch(2))) == 4
