@@ -4,8 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ._passes import Pass
 
 
@@ -15,12 +13,11 @@ class Count:
     Each part (rank, world) has its own: one process may go over the parts of several ranks, one after the other.
     """
 
-    __slots__ = ("_next", "last", "shared")
+    __slots__ = ("_next", "last")
 
     def __init__(self) -> None:
         self._next: dict[tuple[int, int], int] = {}
         self.last: Pass | None = None  # that began
-        self.shared: Any = None  # the same of workers of a DataLoader, in memory that they share
 
     def next(self, part: tuple[int, int]) -> int:
         return self._next.get(part, 0)

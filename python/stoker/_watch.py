@@ -56,7 +56,8 @@ def _draws(runs: Runs) -> bool:
 def warn_if_again(runs: Runs) -> None:
     """Where a line of code begins the same pipeline with epoch 0 again, it is most likely a loop over epochs."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+    inside = (__package__, "torch")  # whose DataLoader may be between
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         frame = frame.f_back
     options = {name: value for name, value in runs.options.items() if name != "progress"}
     place = (runs.text(), repr(options), frame.f_code.co_filename, frame.f_lineno)

@@ -11,7 +11,7 @@ from ._loader import Loader, number_of
 from ._options import check_options, rank_and_world
 from ._runs import Runs
 from ._samples import ALL_RANKS, LoaderSampler, before_batching, check_no_batch_work, only_row
-from ._watch import warn
+from ._watch import warn, warn_if_again
 from ._within import look, take_over
 
 TYPE_CHECKING = False
@@ -68,10 +68,7 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         self._idle = False  # process 0 reads for this one
         # The next epoch of each worker. Shared, as workers live for one loop, or hold a copy of the dataset for many.
         torch = import_module("torch")  # by this way type checkers do not take this file for it
-        count = pipeline._count
-        first = 0 if count.shared is None else int(count.shared.max())
-        self._epochs = torch.full((_WORKERS_MOST,), first, dtype=torch.int64).share_memory_()
-        count.shared = self._epochs
+        self._epochs = torch.zeros(_WORKERS_MOST, dtype=torch.int64).share_memory_()
         self._loader: Loader[Any] | None = None  # each worker makes its own
         self._whose: tuple[Any, ...] = (0, 0, 1)  # process, number of the worker, workers; and what is around it
         self._state: dict[str, Any] | None = None
@@ -143,7 +140,10 @@ class Dataset(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
             loader.load_state_dict(self._state)
             self._state = None
         else:
-            loader.set_epoch(int(self._epochs[worker]))
+            epoch = int(self._epochs[worker])
+            if epoch == 0 and workers == 1:
+                warn_if_again(loader._passes.runs)
+            loader.set_epoch(epoch)
         first = loader.state_dict()["epoch"]
         batches = iter(loader)
         self._epochs[worker] = first + (loader._passes.epochs or 1)

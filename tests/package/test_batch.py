@@ -269,7 +269,6 @@ def test_torch_takes_ragged_fields_and_bytes() -> None:
     pytest.importorskip("torch")
     _, batch = ragged_batch()
     made = converter("torch")(batch)
-    assert made["tokens"].values.data_ptr() == batch.column("tokens").pointer
     assert made["tokens"].to_list() == [[], [0, 1, 2], [0]]
     assert made["matrix"][1].shape == (3, 2)
     assert made["matrix"].to_padded(-1).shape == (3, 3, 2)
@@ -293,9 +292,9 @@ def test_jax_arrays_are_the_memory_of_the_batch(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tensorflow_tensors_have_the_values(dtype: str) -> None:
     pytest.importorskip("tensorflow")
-    _, batch = first(f"range(5) | cast(value={dtype}) | batch(5)")
+    _, batch = first(f"range(5) | repeat(1000) | cast(value={dtype}) | batch(5000)")
     tensor = converter("tensorflow")(batch)["value"]
-    assert tensor.dtype.name == dtype and tensor.numpy().astype("float64").tolist() == expected(dtype, 5)
+    assert tensor.dtype.name == dtype and tensor.numpy().astype("float64").tolist() == expected(dtype, 5) * 1000
     if dtype in ("float32", "int64", "uint8"):
         assert np.from_dlpack(tensor).ctypes.data == batch.column(0).pointer
 

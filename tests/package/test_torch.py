@@ -28,9 +28,9 @@ def epoch_of(pipe, epoch):
 
 
 def test_batches_are_tensors_in_dicts_or_tuples():
-    batch = next(iter(PIPE.torch()))
+    batch = next(iter(PIPE.loader(format="torch")))
     assert isinstance(batch["value"], torch.Tensor) and batch["value"].dtype == torch.int64
-    (x,) = next(iter(PIPE.torch("value")))
+    (x,) = next(iter(PIPE.loader("value", format="torch")))
     assert x.tolist() == batch["value"].tolist()
     x += 1  # its memory is ours to write
 
@@ -41,7 +41,7 @@ def test_pinned_memory_without_cuda_is_a_warning():
         assert x.is_pinned()
         return
     with pytest.warns(stoker.StokerWarning, match="no CUDA"):
-        assert values(PIPE.torch(pin_memory=True)) == epoch_of(PIPE, 0)
+        assert values(PIPE.loader(format="torch", pin_memory=True)) == epoch_of(PIPE, 0)
 
 
 # ---- datasets ----
@@ -279,3 +279,10 @@ def test_bfloat16_tensors_stay_what_they_are():
 
 def test_a_dataset_says_what_it_is():
     assert repr(PIPE.dataset()) == f"<stoker.torch.Dataset of {PIPE!r}, format='torch'>"
+
+
+def test_a_dataset_made_anew_in_each_epoch_is_told(recwarn):
+    pipe = stoker.range(20).shuffle(seed=9).batch(4)
+    for _ in range(2):
+        list(torch.utils.data.DataLoader(pipe.dataset("value"), batch_size=None))
+    assert sum("begins with epoch 0 once more" in str(w.message) for w in recwarn) == 1

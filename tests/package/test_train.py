@@ -49,7 +49,7 @@ def pipeline(path: str) -> stoker.Pipeline:
         .decode_image("image")
         .random_resized_crop("image", SIZE, SIZE, scale=[0.6, 1])
         .random_flip("image")
-        .normalize("image", mean=[0.5] * 3, std=[0.25] * 3)
+        .normalize("image", mean=[0.5] * 3, std=[0.25] * 3, scale=255)
         .layout("image", "CHW")
         .batch(BATCH, drop_last=True)
     )
