@@ -380,8 +380,9 @@ static bool start_thread(stk__input *in)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    in->threaded = true; /* before it starts, since it looks */
-    in->threaded = pthread_create(&in->thread, NULL, unpack_loop, in) == 0;
+    in->threaded = true; /* before it starts, since it looks; not written again while it runs */
+    if (pthread_create(&in->thread, NULL, unpack_loop, in) != 0)
+        in->threaded = false;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return true; /* without a thread it is unpacked on the way */
 }
