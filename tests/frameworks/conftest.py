@@ -20,6 +20,8 @@ from helpers import Launch
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TIMEOUT_S = 300
+# A thread of PyTorch that is alive when the interpreter ends does this now and then, with any loader or none.
+TORCH_AT_EXIT = "terminate called without an active exception"
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,8 @@ def launch() -> Launch:
         for old in pathlib.Path().glob("seen-*.json"):
             old.unlink()
         done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=TIMEOUT_S)
+        if done.returncode != 0 and TORCH_AT_EXIT in done.stderr:
+            done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=TIMEOUT_S)
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         assert says in done.stderr, done.stdout + done.stderr
         return [] if fails else [json.loads(pathlib.Path(f"seen-{r}.json").read_text()) for r in range(processes)]
