@@ -56,7 +56,7 @@ def _draws(runs: Runs) -> bool:
 def warn_if_again(runs: Runs) -> None:
     """Where a line of code begins the same pipeline with epoch 0 again, it is most likely a loop over epochs."""
     frame = sys._getframe(1)
-    inside = (__package__, "torch")  # whose DataLoader may be between
+    inside = (__package__, "torch", "torchdata")  # whose loaders may be between
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         frame = frame.f_back
     options = {name: value for name, value in runs.options.items() if name != "progress"}
