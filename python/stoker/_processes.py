@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import _core
+from ._options import local_world
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _AUTO = "auto"
 _MOST = 1024
+_RANKS_MOST = 1 << 24
 
 
 def check_processes(value: object, where: str) -> int:
@@ -34,7 +36,7 @@ def check_processes(value: object, where: str) -> int:
 
 def cores() -> int:
     """Cores that this process may use, as the engine counts them: its threads when nobody says how many."""
-    run = _core.Run("range(1) | batch(1)", on_demand=True)
+    run = _core.Run("range(1) | batch(1)", on_demand=True, local_world=local_world(_RANKS_MOST))
     try:
         return run.stats()["threads"]
     finally:

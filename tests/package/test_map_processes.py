@@ -701,6 +701,10 @@ def test_a_wrong_number_of_processes_says_what_is_wanted(wrong: Any) -> None:
 
 def test_auto_is_a_process_for_each_core() -> None:
     assert check_processes("auto", "map") == cores() >= 1
+    alone = cores()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCAL_WORLD_SIZE", "2")  # ranks of a host share its cores
+        assert check_processes("auto", "map") == max(1, alone // 2)
     assert check_processes(None, "map") == 0 and check_processes(np.int64(2), "map") == 2
 
 
