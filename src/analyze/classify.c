@@ -460,6 +460,7 @@ stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, stk_err
     }
     c->correlation = stk__trace_find(t, "correlation_id", strlen("correlation_id"));
     c->input_stage = stk__trace_find(t, "input_pipeline_stage_name", strlen("input_pipeline_stage_name"));
+    c->tf_data = stk__tf_data_of(t);
     c->has_device = find_device(c);
     return STK_OK;
 }
@@ -488,6 +489,16 @@ static bool has_arg(const stk__trace *t, size_t slice, stk__string key)
     return false;
 }
 
+stk__wait_kind stk__slice_wait(const stk__classifier *c, size_t slice)
+{
+    const stk__wait_kind kind = (stk__wait_kind)c->wait[c->trace->slices.name[slice]];
+    size_t size;
+    if (kind != STK__WAIT_ITERATOR)
+        return kind;
+    const char *name = stk__trace_text(c->trace, c->trace->slices.name[slice], &size);
+    return !stk__is_iterator(name, size) || stk__iterator_is_wait(&c->tf_data, slice) ? kind : STK__WAIT_NONE;
+}
+
 static stk__event_type classify_host(const stk__classifier *c, size_t slice, unsigned waits)
 {
     const stk__slices *s = &c->trace->slices;
@@ -499,7 +510,8 @@ static stk__event_type classify_host(const stk__classifier *c, size_t slice, uns
     if (c->has_device && (type == STK__HOST_PREPARE || category == CATEGORY_RUNTIME ||
                           (type != STK__NO_EVENT && has_arg(c->trace, slice, c->correlation))))
         return STK__HOST_PREPARE;
-    if ((waits >> c->wait[name] & 1 && c->wait[name] != STK__WAIT_NONE) || has_arg(c->trace, slice, c->input_stage))
+    const stk__wait_kind wait = stk__slice_wait(c, slice);
+    if ((waits >> wait & 1 && wait != STK__WAIT_NONE) || has_arg(c->trace, slice, c->input_stage))
         return STK__HOST_WAIT_INPUT;
     if (category == CATEGORY_CONTAINER || category == CATEGORY_WAIT)
         return STK__NO_EVENT;
@@ -534,6 +546,11 @@ bool stk__is_device_work(const stk__classifier *c, size_t slice)
         return false;
     return category == CATEGORY_DEVICE || (c->roles[s->track[slice]] == STK__ROLE_DEVICE &&
                                            category != CATEGORY_IGNORED && category != CATEGORY_CONTAINER);
+}
+
+bool stk__is_ignored(const stk__classifier *c, size_t slice)
+{
+    return c->category[c->trace->slices.category[slice]] == CATEGORY_IGNORED;
 }
 
 bool stk__is_op(const stk__classifier *c, size_t slice)

@@ -3,6 +3,7 @@
 #define STK_ANALYZE_CLASSIFY_H
 
 #include "analyze/select.h"
+#include "analyze/tf_data.h"
 
 /*
  * XProf's event types in the order of their priority: where several are active at once, the highest one counts. So an
@@ -69,6 +70,7 @@ typedef struct stk__classifier {
     stk__string
         correlation; /* key of the arg that says that a slice launched device work; STK__NONE: no slice has it */
     stk__string input_stage; /* key of the arg that marks stages of an input pipeline; STK__NONE */
+    stk__tf_data tf_data;
     bool has_device;         /* some slice is work of a device */
 } stk__classifier;
 
@@ -76,10 +78,14 @@ stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, stk_err
 void stk__classifier_clear(stk__classifier *c);
 /* The type of a slice; waits of kinds not in `waits` (bits 1 << kind) are no waits. */
 stk__event_type stk__classify(const stk__classifier *c, size_t slice, unsigned waits);
+/* The kind of wait that a slice is: by its name, and for tf.data by its place in the pipeline. */
+stk__wait_kind stk__slice_wait(const stk__classifier *c, size_t slice);
 /* Bits of the kinds of waits that count: the hints and root iterators only where nothing better is seen. */
 unsigned stk__waits_that_count(unsigned seen);
 /* Whether the slice is work on a device, whatever kind. */
 bool stk__is_device_work(const stk__classifier *c, size_t slice);
+/* The producer's notes on its own work, and what repeats other slices. */
+bool stk__is_ignored(const stk__classifier *c, size_t slice);
 /* Categories that our recorder gives to ops and waits. */
 bool stk__is_op(const stk__classifier *c, size_t slice);
 bool stk__is_wait(const stk__classifier *c, size_t slice);

@@ -135,7 +135,7 @@ static void look_at_track(const stk__classifier *c, uint32_t track, stk__rank *r
     if (c->roles[track] != STK__ROLE_HOST)
         return;
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
-        const unsigned wait = c->wait[t->slices.name[i]];
+        const unsigned wait = stk__slice_wait(c, i);
         if (wait != STK__WAIT_NONE) {
             rank->waits_seen |= 1u << wait;
             if (wait != STK__WAIT_HINT)
@@ -159,7 +159,7 @@ static bool track_has_waits(const stk__classifier *c, uint32_t track)
 {
     const stk__trace_track *k = &c->trace->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
-        if (c->wait[c->trace->slices.name[i]] != STK__WAIT_NONE)
+        if (stk__slice_wait(c, i) != STK__WAIT_NONE)
             return true;
     return false;
 }

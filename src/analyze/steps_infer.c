@@ -531,7 +531,7 @@ static bool is_trainer(const search *s)
         if (s->c->roles[k] == STK__ROLE_DEVICE && t->tracks[k].slice_count)
             return true;
         for (size_t i = t->tracks[k].first_slice, end = i + t->tracks[k].slice_count; i < end; i++)
-            if (s->c->wait[t->slices.name[i]] > STK__WAIT_HINT || stk__is_device_work(s->c, i))
+            if (stk__slice_wait(s->c, i) > STK__WAIT_HINT || stk__is_device_work(s->c, i))
                 return true;
     }
     return false;
