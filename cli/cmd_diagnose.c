@@ -7,7 +7,8 @@
 
 typedef struct diagnose_options {
     cli_trace_options trace;
-    int64_t what_if, gaps, gap_min_ns;
+    int64_t what_if, gaps, gap_min_ns, rank;
+    cli_list wait, step;
     bool json;
 } diagnose_options;
 
@@ -17,6 +18,12 @@ static int diagnose_print(const diagnose_options *o, const stk__trace *trace)
         .gap_min_ns = o->gap_min_ns,
         .gap_limit = (size_t)o->gaps,
         .speedup = (double)o->what_if,
+        .told = {.waits = (const char *const *)o->wait.items,
+                 .wait_count = o->wait.count,
+                 .steps = (const char *const *)o->step.items,
+                 .step_count = o->step.count},
+        .one_rank = o->rank >= 0,
+        .rank = o->rank,
     };
     stk__diagnosis *diagnosis = NULL;
     stk__text text = STK__TEXT_INIT;
@@ -56,6 +63,12 @@ static const cli_option diagnose_options_table[] = {
             .fallback = 5, .group = "Questions", .help = "how many idle gaps are listed, longest first (default 5)"),
     CLI_ROW(diagnose_options, gap_min_ns, int64_t, CLI_DURATION, .name = "gap-min", .value = "TIME",
             .group = "Questions", .help = "shortest gap that is listed, as in 1ms (default: 1 % of the median step)"),
+    CLI_ROW(diagnose_options, wait, cli_list, CLI_LIST, .name = "wait", .value = "PATTERN", .group = "What you know",
+            .help = "slices or Python functions that wait for data, as in '*get_batch*'; may be given again"),
+    CLI_ROW(diagnose_options, step, cli_list, CLI_LIST, .name = "step", .value = "PATTERN", .group = "What you know",
+            .help = "slices that start a step, which lasts until the next one; may be given again"),
+    CLI_ROW(diagnose_options, rank, int64_t, CLI_INT, .name = "rank", .value = "N", .min = 0, .max = INT32_MAX,
+            .fallback = -1, .group = "What you know", .help = "this rank alone; the one that waits most is told else"),
     CLI_ROW(diagnose_options, json, bool, CLI_FLAG, .name = "json", .group = "Output", .help = "one JSON object"),
     CLI_TRACE_ROWS(diagnose_options, trace),
     CLI_OPTION_END,
@@ -65,6 +78,7 @@ static const cli_example diagnose_examples[] = {
     {"is this run input-bound?", "stoker diagnose run.json.gz"},
     {"all ranks of a run, with the worst one named", "stoker diagnose rank*.json.gz"},
     {"what if the slow stage were four times as fast?", "stoker diagnose out.pftrace --what-if 4"},
+    {"the loop fetches by a function of its own", "stoker diagnose run.json.gz --wait '*get_batch*'"},
     {"the verdict alone, for programs", "stoker diagnose run.xplane.pb --json | jq -r .verdict"},
     {NULL, NULL},
 };

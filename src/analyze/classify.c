@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "analyze/input_names.h"
+#include "analyze/python_frames.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -73,19 +75,6 @@ static size_t squeeze(const char *s, size_t size, char *out, size_t room)
 
 /* ---- waits for input ---- */
 
-static bool is_hint(const char *name, size_t size)
-{
-    static const char *const words[] = {"data",        "dataload",   "dataloader", "dataloading", "dataloadingtime",
-                                        "loaddata",    "getbatch",   "nextbatch",  "loadbatch",   "fetchbatch",
-                                        "fetchdata",   "getdata",    "nextdata",   "datawait",    "waitdata",
-                                        "waitfordata", "datatime",   "datafetch",  "inputwait",   "batchload",
-                                        "readbatch",   "inputfetch", "batchfetch", "waitinput",   NULL};
-    char word[24];
-    if (size > 20)
-        return false;
-    return is_one_of(word, squeeze(name, size, word, sizeof word), words);
-}
-
 static bool is_dataloader(const char *s, size_t size)
 {
     if (starts(s, size, "enumerate(DataLoader)#") || starts(s, size, "enumerate(DataPipe)#"))
@@ -121,12 +110,17 @@ stk__wait_kind stk__wait_kind_of(const char *name, size_t size)
         return STK__WAIT_RECORDER;
     if (is_dataloader(name, size))
         return STK__WAIT_DATALOADER;
-    return is_hint(name, size) ? STK__WAIT_HINT : STK__WAIT_NONE;
+    stk__python_frame frame; /* functions are judged by what they call as well: diagnose_host.c */
+    return stk__name_says_of(name, size) == STK__SAYS_INPUT && !stk__python_frame_parse(name, size, &frame)
+               ? STK__WAIT_HINT
+               : STK__WAIT_NONE;
 }
 
 unsigned stk__waits_that_count(unsigned seen)
 {
     const unsigned certain = 1u << STK__WAIT_DATALOADER | 1u << STK__WAIT_RECORDER | 1u << STK__WAIT_GET_NEXT;
+    if (seen & 1u << STK__WAIT_TOLD)
+        return 1u << STK__WAIT_TOLD;
     /* XProf counts the op, not the iterators: those also run ahead of it, on threads that nobody waits for. */
     if (seen & 1u << STK__WAIT_GET_NEXT)
         return certain;
@@ -217,6 +211,37 @@ static stk__event_type host_type(const char *name, size_t size)
     if (starts_any_case(name, size, "executorstate::process"))
         return STK__HOST_PREPARE;
     return is_container(name, size) ? STK__NO_EVENT : STK__HOST_COMPUTE;
+}
+
+bool stk__is_model_work(const char *s, size_t size)
+{
+    static const char *const prefixes[] = {"autograd::",
+                                           "Optimizer.",
+                                           "nn.Module: ",
+                                           "PjitFunction(",
+                                           "DistributedDataParallel.forward",
+                                           "FullyShardedDataParallel",
+                                           "Torch-Compiled Region",
+                                           "CompiledFunction",
+                                           "XlaLaunch",
+                                           "TfrtCpuExecutable::Execute",
+                                           "EagerLocalExecute: __inference_",
+                                           "EagerLocalExecute: __forward_"};
+    for (size_t i = 0; i < STK_COUNT(prefixes); i++)
+        if (starts(s, size, prefixes[i]))
+            return true;
+    return (contains(s, size, "PjRt") && contains(s, size, "Execut")) || contains(s, size, "run_backward");
+}
+
+bool stk__is_launch(const char *s, size_t size)
+{
+    static const char *const prefixes[] = {"cudaLaunch", "cuLaunch",  "cudaGraphLaunch",
+                                           "cuGraphLaunch", "hipLaunch", "hipExtLaunch",
+                                           "hipModuleLaunch", "hipGraphLaunch"};
+    for (size_t i = 0; i < STK_COUNT(prefixes); i++)
+        if (starts(s, size, prefixes[i]))
+            return true;
+    return false;
 }
 
 /* ---- categories ---- */
@@ -438,7 +463,89 @@ static bool find_device(const stk__classifier *c)
     return false;
 }
 
-stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, stk_error *err)
+/* ---- hints that hold the training itself ---- */
+
+enum { HINT_CHECKS = 16, HINT_SLICES = 4096 };
+
+/* First slice of the track that starts at `ts` or later. */
+static size_t first_from(const stk__trace *t, const stk__trace_track *k, int64_t ts)
+{
+    size_t low = k->first_slice, high = low + k->slice_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (t->slices.ts[middle] < ts)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_model_slice(const stk__trace *t, size_t slice)
+{
+    size_t size;
+    const char *name = stk__trace_text(t, t->slices.name[slice], &size);
+    return stk__is_model_work(name, size);
+}
+
+/* Whether a slice is part of work on the model, or holds such work on any lane of its track. */
+static bool is_about_model(const stk__trace *t, size_t slice)
+{
+    uint32_t up = t->slices.parent[slice];
+    for (int climbed = 0; up != STK__NONE && climbed < 64; climbed++, up = t->slices.parent[up])
+        if (is_model_slice(t, up))
+            return true;
+    const uint32_t root = stk__track_root(t, t->slices.track[slice]);
+    const int64_t from = t->slices.ts[slice], to = from + t->slices.dur[slice];
+    for (size_t k = 0; k < t->track_count; k++) {
+        if (stk__track_root(t, (uint32_t)k) != root)
+            continue;
+        const stk__trace_track *track = &t->tracks[k];
+        size_t i = first_from(t, track, from);
+        const size_t end = STK_MIN((size_t)track->first_slice + track->slice_count, i + HINT_SLICES);
+        for (; i < end && t->slices.ts[i] < to; i++)
+            if (is_model_slice(t, i))
+                return true;
+    }
+    return false;
+}
+
+/* A span called "batch" may be a whole step, and "inputs" a part of a call: names that are mostly about work on the model are no waits. */
+static bool drop_false_hints(stk__classifier *c)
+{
+    const stk__trace *t = c->trace;
+    if (!memchr(c->wait, STK__WAIT_HINT, t->string_count))
+        return true;
+    uint8_t *seen = stk__calloc((size_t)t->string_count + 1, 2);
+    if (!seen)
+        return false;
+    uint8_t *works = seen + t->string_count + 1;
+    for (size_t i = 0; i < t->slices.count; i++) {
+        const stk__string name = t->slices.name[i];
+        stk__trim_at(t, i);
+        if (c->wait[name] != STK__WAIT_HINT || seen[name] == HINT_CHECKS ||
+            c->roles[t->slices.track[i]] != STK__ROLE_HOST)
+            continue;
+        seen[name]++;
+        works[name] += is_about_model(t, i);
+    }
+    for (uint32_t s = 0; s < t->string_count; s++)
+        if (works[s] && 2 * works[s] >= seen[s])
+            c->wait[s] = STK__WAIT_NONE;
+    stk__free(seen);
+    return true;
+}
+
+/* What the user says goes before what names say. */
+static void take_told(stk__classifier *c, const stk__told *told)
+{
+    for (uint32_t s = 0; told && told->wait_count && s < c->trace->string_count; s++)
+        for (size_t i = 0; i < told->wait_count; i++)
+            if (stk__like(told->waits[i], stk__trace_str(c->trace, s)))
+                c->wait[s] = STK__WAIT_TOLD;
+}
+
+stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, const stk__told *told, stk_error *err)
 {
     const size_t count = (size_t)t->string_count + 1;
     *c = (stk__classifier){.trace = t};
@@ -462,6 +569,11 @@ stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, stk_err
     c->input_stage = stk__trace_find(t, "input_pipeline_stage_name", strlen("input_pipeline_stage_name"));
     c->tf_data = stk__tf_data_of(t);
     c->has_device = find_device(c);
+    if (!drop_false_hints(c)) {
+        stk__classifier_clear(c);
+        return stk__nomem(2 * count, err);
+    }
+    take_told(c, told);
     return STK_OK;
 }
 
@@ -551,6 +663,16 @@ bool stk__is_device_work(const stk__classifier *c, size_t slice)
 bool stk__is_ignored(const stk__classifier *c, size_t slice)
 {
     return c->category[c->trace->slices.category[slice]] == CATEGORY_IGNORED;
+}
+
+bool stk__is_container(const stk__classifier *c, size_t slice)
+{
+    return c->category[c->trace->slices.category[slice]] == CATEGORY_CONTAINER;
+}
+
+bool stk__is_runtime(const stk__classifier *c, size_t slice)
+{
+    return c->category[c->trace->slices.category[slice]] == CATEGORY_RUNTIME;
 }
 
 bool stk__is_op(const stk__classifier *c, size_t slice)

@@ -11,7 +11,9 @@
  */
 typedef enum stk__event_type {
     STK__UNKNOWN_TIME,
+    STK__HOST_BETWEEN, /* Python between its calls, and calls of libraries that say nothing: no rule knows them */
     STK__HOST_COMPUTE,
+    STK__HOST_PYTHON, /* functions of the user that launch nothing and may load data as well as anything else */
     STK__HOST_TO_HOST,
     STK__HOST_TO_DEVICE,
     STK__HOST_PREPARE, /* launches of kernels */
@@ -38,7 +40,16 @@ typedef enum stk__wait_kind {
     STK__WAIT_DATALOADER, /* PyTorch, Lightning */
     STK__WAIT_RECORDER,   /* ours: "wait for batch" */
     STK__WAIT_GET_NEXT,   /* IteratorGetNext* */
+    STK__WAIT_TOLD,       /* the user said so: then nothing else counts */
 } stk__wait_kind;
+
+/* What the user says about a trace. */
+typedef struct stk__told {
+    const char *const *waits; /* shell patterns: names of slices that wait for data */
+    size_t wait_count;
+    const char *const *steps; /* names of slices that start a step */
+    size_t step_count;
+} stk__told;
 
 stk__wait_kind stk__wait_kind_of(const char *name, size_t size);
 
@@ -74,7 +85,8 @@ typedef struct stk__classifier {
     bool has_device;         /* some slice is work of a device */
 } stk__classifier;
 
-stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, stk_error *err);
+/* `told` may be NULL. */
+stk_status stk__classifier_init(stk__classifier *c, const stk__trace *t, const stk__told *told, stk_error *err);
 void stk__classifier_clear(stk__classifier *c);
 /* The type of a slice; waits of kinds not in `waits` (bits 1 << kind) are no waits. */
 stk__event_type stk__classify(const stk__classifier *c, size_t slice, unsigned waits);
@@ -82,10 +94,18 @@ stk__event_type stk__classify(const stk__classifier *c, size_t slice, unsigned w
 stk__wait_kind stk__slice_wait(const stk__classifier *c, size_t slice);
 /* Bits of the kinds of waits that count: the hints and root iterators only where nothing better is seen. */
 unsigned stk__waits_that_count(unsigned seen);
+/* Whether a name is that of work on a model: backward passes, optimizers, layers, compiled functions. */
+bool stk__is_model_work(const char *name, size_t size);
+/* Whether a name is that of a call that gives work to a device. */
+bool stk__is_launch(const char *name, size_t size);
 /* Whether the slice is work on a device, whatever kind. */
 bool stk__is_device_work(const stk__classifier *c, size_t slice);
 /* The producer's notes on its own work, and what repeats other slices. */
 bool stk__is_ignored(const stk__classifier *c, size_t slice);
+/* Stands around the work and says nothing itself: Python functions, annotations. */
+bool stk__is_container(const stk__classifier *c, size_t slice);
+/* A call into CUDA and its like. */
+bool stk__is_runtime(const stk__classifier *c, size_t slice);
 /* Categories that our recorder gives to ops and waits. */
 bool stk__is_op(const stk__classifier *c, size_t slice);
 bool stk__is_wait(const stk__classifier *c, size_t slice);

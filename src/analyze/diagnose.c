@@ -65,9 +65,9 @@ static void find_slowest(stk__diagnosis *d)
 
 static void add_up(stk__diagnosis *d)
 {
-    unsigned seen = 0, counting = 0;
-    bool all_ours = true;
-    double input = 0;
+    unsigned counting = 0;
+    bool visible = true;
+    double input = 0, open = 0;
     for (size_t r = 0; r < d->rank_count; r++) {
         const stk__rank *rank = &d->ranks[r];
         for (int type = 0; type < STK__EVENT_TYPES; type++)
@@ -77,17 +77,21 @@ static void add_up(stk__diagnosis *d)
         d->between_wait_ns += rank->between_wait_ns;
         input += rank->input_ns;
         d->has_device = d->has_device || rank->has_device;
-        seen |= rank->waits_seen;
-        all_ours = all_ours && rank->kind == STK__STEP_RECORDER; /* it writes every wait down: none means none */
+        open += rank->open_ns;
+        visible = visible && rank->visible;
         counting |= rank->waits & rank->waits_seen;
     }
     d->input_percent = stk__percent_of(input, d->step_ns);
     d->other_percent = stk__percent_of(d->type_ns[STK__UNKNOWN_TIME], d->step_ns);
-    d->no_waits = !seen && !all_ours && d->type_ns[STK__HOST_WAIT_INPUT] <= 0 && d->type_ns[STK__DEVICE_WAIT_HOST] <= 0;
-    d->hints_only = counting == 1u << STK__WAIT_HINT;
+    d->open_percent = stk__percent_of(open, d->step_ns);
+    d->visible = visible;
+    d->hints_only = visible && counting == 1u << STK__WAIT_HINT;
 }
 
-/* XProf's order; its "potentially input-bound" is told beside the verdict. */
+/*
+ * XProf's order. Where no slice shows the wait, and more time than is missing to the threshold may be one, nothing is
+ * known: "not input-bound" would be a guess.
+ */
 static void judge(stk__diagnosis *d)
 {
     if (d->step_ns <= 0)
@@ -96,13 +100,15 @@ static void judge(stk__diagnosis *d)
         d->verdict = STK__VERDICT_HIGHLY;
     else if (d->input_percent >= STK__MODERATELY_PERCENT)
         d->verdict = STK__VERDICT_MODERATELY;
+    else if (d->input_percent + d->open_percent >= STK__MODERATELY_PERCENT)
+        d->verdict = STK__VERDICT_UNKNOWN;
     else
         d->verdict = STK__VERDICT_NOT;
     d->confidence = d->verdict == STK__VERDICT_UNKNOWN ? 0 : d->steps.confidence;
     if (d->hints_only)
         d->confidence *= 0.6;
-    if (d->no_waits)
-        d->confidence *= 0.5; /* that nothing shows a wait may mean that nothing recorded it */
+    else if (!d->visible)
+        d->confidence *= 0.7; /* functions are known by what they call, or by their names */
     if (d->figure_count < 3)
         d->confidence *= 0.7;
 }
@@ -193,6 +199,8 @@ static stk_status analyse(stk__diagnosis *d, const stk__classifier *c, stk_error
         status = explain_gaps(d, c, &rt, err);
     if (status == STK_OK)
         status = stk__stage_find(d, c, owners, err);
+    if (status == STK_OK)
+        stk__stage_of_host(d);
     if (status == STK_OK) {
         add_up(d);
         find_slowest(d);
@@ -200,6 +208,38 @@ static stk_status analyse(stk__diagnosis *d, const stk__classifier *c, stk_error
     rank_tracks_clear(&rt);
     stk__free(owners);
     return status;
+}
+
+/* ---- one rank of several ---- */
+
+static int64_t rank_of(const stk__trace *t, const stk__step *step)
+{
+    return step->file < t->file_count ? t->files[step->file].rank : -1;
+}
+
+/* Ranks as the files say; where none does, the trainers are counted from 0. */
+static stk_status keep_rank(stk__diagnosis *d, stk_error *err)
+{
+    const stk__trace *t = d->trace;
+    bool said = false;
+    size_t kept = 0;
+    int64_t counted = -1;
+    if (!d->options.one_rank || !d->steps.count)
+        return STK_OK;
+    for (size_t i = 0; i < d->steps.count; i++)
+        said = said || rank_of(t, &d->steps.rows[i]) >= 0;
+    for (size_t i = 0; i < d->steps.count; i++) {
+        const stk__step *step = &d->steps.rows[i], *last = i ? step - 1 : NULL;
+        counted += !last || last->file != step->file || last->process != step->process;
+        if ((said ? rank_of(t, step) : counted) == d->options.rank)
+            d->steps.rows[kept++] = *step;
+    }
+    if (!kept)
+        return stk_error_set(err, STK_INVALID, "no steps of rank %lld: there are %lld trainers, %s",
+                              (long long)d->options.rank, (long long)counted + 1,
+                              said ? "with the ranks that their files say" : "which are counted from 0");
+    d->steps.count = kept;
+    return STK_OK;
 }
 
 stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *options, stk__diagnosis **out,
@@ -216,9 +256,11 @@ stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *optio
     if (!(d->options.speedup > 0))
         d->options.speedup = 2;
     stk__classifier c;
-    stk_status status = stk__classifier_init(&c, t, err);
+    stk_status status = stk__classifier_init(&c, t, &d->options.told, err);
     if (status == STK_OK) {
-        status = stk__steps_find(t, &d->steps, err);
+        status = stk__steps_find_told(t, &d->options.told, &d->steps, err);
+        if (status == STK_OK)
+            status = keep_rank(d, err);
         if (status == STK_OK)
             status = analyse(d, &c, err);
         if (status == STK_OK) {
@@ -241,6 +283,8 @@ void stk__diagnosis_free(stk__diagnosis *d)
     if (!d)
         return;
     stk__steps_clear(&d->steps);
+    for (size_t r = 0; r < d->rank_count; r++)
+        stk__host_clear(&d->ranks[r].host);
     stk__free(d->ranks);
     stk__free(d->figures);
     stk__free(d->gaps);

@@ -2,6 +2,7 @@
 #ifndef STK_ANALYZE_DIAGNOSE_H
 #define STK_ANALYZE_DIAGNOSE_H
 
+#include "analyze/classify.h"
 #include "analyze/intervals.h"
 #include "analyze/steps.h"
 
@@ -18,6 +19,9 @@ typedef struct stk__diagnose_options {
     int64_t gap_min_ns;  /* shortest idle gap told; 0: 1 % of the median step */
     size_t gap_limit;    /* 0: 5 */
     double speedup;      /* of the what-if; 0: 2 */
+    stk__told told;      /* patterns of waits and steps */
+    bool one_rank;       /* only the steps of `rank` */
+    int64_t rank;
 } stk__diagnose_options;
 
 stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *options, stk__diagnosis **out, stk_error *err);

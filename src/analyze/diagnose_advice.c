@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/diagnose_impl.h"
+#include "analyze/python_frames.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -147,13 +148,82 @@ static bool tell_waits(stk__diagnosis *d)
         stk__text_puts(sentence_start(&s),
                        "The wait is known from spans with names like \"data\" alone, so the verdict "
                        "is less certain");
-    else if (d->no_waits)
+    else if (!d->visible)
         stk__text_puts(sentence_start(&s),
-                       "No slice shows a wait for data (DataLoader, IteratorGetNext, infeed, wait for "
-                       "batch): either nothing waits, or it was not recorded");
+                       "In most steps no slice shows a wait for data (DataLoader, IteratorGetNext, infeed, wait for "
+                       "batch, a span called \"data\"): what the training thread does itself is looked at");
     else
         return true;
     return add_evidence(d, &s);
+}
+
+/* "get_batch (nano.py:6)" for a Python function, other names as they are. */
+static void put_function(const stk__diagnosis *d, stk__text *t, stk__string name)
+{
+    size_t size;
+    const char *text = stk__trace_text(d->trace, name, &size);
+    stk__python_frame f;
+    char raw[2 * SHOWN_NAME + 32], safe[4 * sizeof raw];
+    if (!stk__python_frame_parse(text, size, &f)) {
+        put_name(d, t, name);
+        return;
+    }
+    const int function = (int)STK_MIN(f.function_size, (size_t)SHOWN_NAME);
+    const size_t shown = STK_MIN(f.file_size, (size_t)SHOWN_NAME);
+    const char *file = f.file + (f.file_size - shown);
+    if (!shown)
+        snprintf(raw, sizeof raw, "%.*s", function, f.function);
+    else if (f.line > 0)
+        snprintf(raw, sizeof raw, "%.*s (%.*s:%lld)", function, f.function, (int)shown, file, (long long)f.line);
+    else
+        snprintf(raw, sizeof raw, "%.*s (%.*s)", function, f.function, (int)shown, file);
+    stk__escape_terminal(raw, safe, sizeof safe);
+    stk__text_puts(t, safe);
+}
+
+static bool tell_host_function(stk__diagnosis *d, const stk__host_function *f, double percent)
+{
+    sentence s;
+    stk__text *t = sentence_start(&s);
+    stk__text_puts(t, f->is_op ? "Host op without a launch: " : "Host Python: ");
+    put_function(d, t, f->name);
+    if (f->self)
+        stk__text_puts(t, ", the lines between its calls");
+    if (f->around) {
+        stk__text_puts(t, " in ");
+        put_function(d, t, f->around);
+    }
+    stk__text_printf(t, " %.1f %% of step time", percent);
+    if (f->meaning == STK__HOST_INPUT && f->because && f->because != f->name) {
+        stk__text_puts(t, "; loads data, as it calls ");
+        put_function(d, t, f->because);
+    } else if (f->meaning == STK__HOST_INPUT) {
+        stk__text_puts(t, "; loads data, by its name");
+    } else if (f->meaning == STK__HOST_OPEN) {
+        stk__text_puts(t, "; whether it loads data, the trace does not say");
+    }
+    return add_evidence(d, &s);
+}
+
+/* The longest ones of the worst rank that are not known to be something else. */
+static bool tell_host(stk__diagnosis *d)
+{
+    const stk__rank *rank = &d->ranks[d->worst];
+    double below = rank->step_ns + 1;
+    for (int told = 0; told < 3; told++) {
+        const stk__host_function *next = NULL;
+        for (size_t i = 0; i < rank->host.function_count; i++) {
+            const stk__host_function *f = &rank->host.functions[i];
+            if (f->ns < below && f->meaning != STK__HOST_KNOWN && (!next || f->ns > next->ns))
+                next = f;
+        }
+        if (rank->visible || !next || stk__percent_of(next->ns, rank->step_ns) < 1)
+            break;
+        if (!tell_host_function(d, next, stk__percent_of(next->ns, rank->step_ns)))
+            return false;
+        below = next->ns;
+    }
+    return true;
 }
 
 static bool tell_device(stk__diagnosis *d)
@@ -172,7 +242,7 @@ static bool tell_other(stk__diagnosis *d)
         return true;
     stk__text_printf(sentence_start(&s),
                      "%.1f %% of the step time has no event at all (threshold %.0f %%): Python or I/O that nothing "
-                     "recorded, and so potentially input as well",
+                     "recorded, and potentially input as well",
                      d->other_percent, STK__OTHER_PERCENT);
     return add_evidence(d, &s);
 }
@@ -204,11 +274,12 @@ static bool tell_stage(stk__diagnosis *d)
         [STK__STAGE_OPS] = "of the workers' busy time",
         [STK__STAGE_WORKERS] = "of the worker processes' busy time",
         [STK__STAGE_INSIDE] = "of the time inside the wait",
+        [STK__STAGE_HOST] = "of the time in which the training thread loads data",
     };
     const stk__stage *stage = &d->stage;
     sentence s;
-    if (!stage->count)
-        return true;
+    if (!stage->count || stage->kind == STK__STAGE_HOST)
+        return true; /* told as a function of the host */
     stk__text *t = sentence_start(&s);
     if (stage->rows[0].is_wait) {
         const bool here = strstr(stk__trace_str(d->trace, stage->rows[0].name), SINGLE_PROCESS);
@@ -228,6 +299,67 @@ static bool tell_stage(stk__diagnosis *d)
         stk__text_printf(t, "; %zu worker%s, busy %.0f %% of the time", stage->workers, stage->workers == 1 ? "" : "s",
                          100 * stage->utilisation);
     return add_evidence(d, &s);
+}
+
+/* ---- frameworks ---- */
+
+typedef enum framework { FRAMEWORK_NONE, FRAMEWORK_TORCH, FRAMEWORK_TENSORFLOW, FRAMEWORK_JAX } framework;
+
+/* Whose trace it is, by names that only one of them writes. */
+static framework framework_of(const stk__trace *t)
+{
+    static const struct {
+        const char *prefix;
+        framework is;
+    } signs[] = {{"aten::", FRAMEWORK_TORCH},         {"ProfilerStep#", FRAMEWORK_TORCH},
+                 {"PjitFunction(", FRAMEWORK_JAX},    {"IteratorGetNext", FRAMEWORK_TENSORFLOW},
+                 {"Iterator::", FRAMEWORK_TENSORFLOW}, {"TFE_Py_", FRAMEWORK_TENSORFLOW}};
+    framework found = FRAMEWORK_NONE;
+    for (uint32_t s = 0; s < t->string_count; s++) {
+        const char *text = stk__trace_str(t, s);
+        for (size_t i = 0; i < STK_COUNT(signs); i++)
+            if (text[0] == signs[i].prefix[0] && strncmp(text, signs[i].prefix, strlen(signs[i].prefix)) == 0) {
+                if (signs[i].is != FRAMEWORK_TENSORFLOW)
+                    return signs[i].is;
+                found = signs[i].is; /* programs of JAX may read by tf.data */
+            }
+    }
+    return found;
+}
+
+static const char *how_to_mark(framework is)
+{
+    switch (is) {
+    case FRAMEWORK_TORCH:
+        return "mark the steps: prof.step() at the end of each, with torch.profiler.profile(schedule=...)";
+    case FRAMEWORK_TENSORFLOW:
+        return "mark the steps: with tf.profiler.experimental.Trace('train', step_num=n, _r=1) around the fetch and "
+               "the step";
+    case FRAMEWORK_JAX:
+        return "mark the steps: with jax.profiler.StepTraceAnnotation('train', step_num=n) around the fetch and the "
+               "step";
+    default:
+        return "mark the steps: prof.step() with torch.profiler, tf.profiler.experimental.Trace('train', step_num=n, "
+               "_r=1), jax.profiler.StepTraceAnnotation('train', step_num=n), or stk_step(recorder, n)";
+    }
+}
+
+static const char *how_to_show_waits(framework is, bool has_stacks)
+{
+    switch (is) {
+    case FRAMEWORK_TORCH:
+        return has_stacks ? "put what fetches a batch into with torch.profiler.record_function(\"data\")"
+                          : "put what fetches a batch into with torch.profiler.record_function(\"data\"), or record "
+                            "Python's functions: torch.profiler.profile(with_stack=True)";
+    case FRAMEWORK_TENSORFLOW:
+        return has_stacks ? "put what fetches a batch into with tf.profiler.experimental.Trace(\"data\")"
+                          : "put what fetches a batch into with tf.profiler.experimental.Trace(\"data\"), or record "
+                            "Python's functions: ProfilerOptions(python_tracer_level=1)";
+    case FRAMEWORK_JAX:
+        return "put what fetches a batch into with jax.profiler.TraceAnnotation(\"data\")";
+    default:
+        return "give what fetches a batch a span of its own, called \"data\"";
+    }
 }
 
 /* ---- what to do ---- */
@@ -340,6 +472,15 @@ static bool advise_ops(stk__diagnosis *d)
                       100 * stage->utilisation);
 }
 
+static bool advise_host(stk__diagnosis *d)
+{
+    sentence s;
+    put_function(d, sentence_start(&s), d->stage.rows[0].name);
+    return add_advice(d, "%s loads data in the training thread: load the next batch meanwhile, in workers or threads, or "
+                         "do less of it (prepare data ahead, cache)",
+                      s.bytes);
+}
+
 static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
 {
     const stk__stage *stage = &d->stage;
@@ -365,6 +506,8 @@ static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
         return add_advice(d, "%s takes most of the workers' time: make it cheaper, or cache its result", s.bytes) &&
                (stage->utilisation < SATURATED ||
                 add_advice(d, "the workers are busy %.0f %% of the time: more of them", 100 * stage->utilisation));
+    case STK__STAGE_HOST:
+        return advise_host(d);
     default:
         return advise_inside(d, c);
     }
@@ -374,6 +517,7 @@ static bool advise(stk__diagnosis *d, const stk__classifier *c)
 {
     const double copies = stk__percent_of(d->type_ns[STK__HOST_TO_DEVICE], d->step_ns);
     const double launches = stk__percent_of(d->type_ns[STK__HOST_PREPARE], d->step_ns);
+    const framework is = framework_of(d->trace);
     bool ok = true;
     if (d->verdict == STK__VERDICT_HIGHLY || d->verdict == STK__VERDICT_MODERATELY)
         ok = advise_stage(d, c);
@@ -384,12 +528,10 @@ static bool advise(stk__diagnosis *d, const stk__classifier *c)
                         copies);
     if (ok && launches >= STK__LAUNCH_PERCENT)
         ok = add_advice(d,
-                        "kernel launches take %.1f %%: larger batches, compiled or captured graphs; for TensorFlow "
-                        "TF_GPU_THREAD_MODE=gpu_private",
-                        launches);
-    if (ok && d->other_percent >= STK__OTHER_PERCENT && d->verdict == STK__VERDICT_NOT)
-        ok = add_advice(d, "record what the loop does in the time without events: Python stacks (with_stack=True), or "
-                           "spans of your own");
+                        "kernel launches take %.1f %%: larger batches, compiled or captured graphs%s",
+                        launches, is == FRAMEWORK_TENSORFLOW ? "; TF_GPU_THREAD_MODE=gpu_private" : "");
+    if (ok && d->other_percent >= STK__OTHER_PERCENT && d->verdict == STK__VERDICT_NOT && is == FRAMEWORK_TORCH)
+        ok = add_advice(d, "record what the loop does in the time without events: with_stack=True, or spans of your own");
     if (ok && !d->advice_count)
         ok = add_advice(d, "nothing about the input: look at compute, with stoker top");
     return ok;
@@ -472,10 +614,6 @@ static bool what_if(stk__diagnosis *d)
 
 /* ---- no verdict ---- */
 
-static const char HOW_TO_MARK[] =
-    "Mark the steps: prof.step() with torch.profiler, tf.profiler.experimental.Trace('train', step_num=n, _r=1), "
-    "jax.profiler.StepTraceAnnotation('train', step_num=n), or stk_step(recorder, n)";
-
 /*
  * Without steps, the share of the whole trace is better than nothing: a TensorFlow timeline of one step has no marker.
  */
@@ -502,6 +640,113 @@ static bool tell_waits_of_trace(stk__diagnosis *d, const stk__classifier *c)
     return add_evidence(d, &s);
 }
 
+/* The own function with the most time of which nothing is known, over all ranks' worst. */
+static const stk__host_function *open_function(const stk__diagnosis *d)
+{
+    const stk__host_function *found = NULL;
+    const stk__rank *rank = &d->ranks[d->worst];
+    for (size_t i = 0; i < rank->host.function_count; i++) {
+        const stk__host_function *f = &rank->host.functions[i];
+        if (f->meaning == STK__HOST_OPEN && (!found || f->ns > found->ns))
+            found = f;
+    }
+    return found && stk__percent_of(found->ns, rank->step_ns) >= STK__OTHER_PERCENT ? found : NULL;
+}
+
+/* There are steps, but most of the time may be input as well as anything else. */
+static bool explain_open(stk__diagnosis *d)
+{
+    const framework is = framework_of(d->trace);
+    const stk__host_function *f = open_function(d);
+    const stk__rank *rank = &d->ranks[d->worst];
+    sentence s;
+    stk__text *t = sentence_start(&s);
+    stk__text_printf(t,
+                     "%.1f %% of step time waits for data as far as the trace shows, and %.1f %% may be a wait as well: ",
+                     d->input_percent, d->open_percent);
+    if (f) {
+        stk__text_puts(t, f->is_op ? "the host op " : "host Python: ");
+        put_function(d, t, f->name);
+        stk__text_printf(t, " %.0f %%", stk__percent_of(f->ns, rank->step_ns));
+    } else {
+        stk__text_puts(t, "it has no event that says what it was");
+    }
+    d->reason = stk__strdup(s.bytes);
+    if (!d->reason || !tell_steps(d) || !tell_left_out(d) || !tell_between(d) || !tell_waits(d) || !tell_device(d) ||
+        !tell_other(d) || !tell_ranks(d) || !tell_host(d))
+        return false;
+    if (f && !f->is_op) {
+        size_t size;
+        const char *name = stk__trace_text(d->trace, f->name, &size);
+        stk__python_frame frame;
+        char safe[4 * SHOWN_NAME + 1] = "";
+        char raw[SHOWN_NAME + 1] = "";
+        if (stk__python_frame_parse(name, size, &frame))
+            snprintf(raw, sizeof raw, "%.*s", (int)STK_MIN(frame.function_size, (size_t)SHOWN_NAME), frame.function);
+        stk__escape_terminal(raw, safe, sizeof safe);
+        if (raw[0] && raw[0] != '<' && !add_advice(d, "if %s loads data, say so: --wait '*%s*'", safe, safe))
+            return false;
+    }
+    return add_advice(d, "%s", how_to_show_waits(is, rank->host.has_frames)) &&
+           add_advice(d, "if a span in the trace is the fetch, name it: --wait PATTERN ('stoker top' lists the names)");
+}
+
+/* The thread in which a script runs: the one with its outermost function, else the busiest. */
+static uint32_t script_track(const stk__classifier *c)
+{
+    const stk__trace *t = c->trace;
+    uint32_t best = STK__NONE;
+    double most = 0;
+    for (size_t k = 0; k < t->track_count; k++) {
+        double busy = 0;
+        if (c->roles[k] != STK__ROLE_HOST || t->tracks[k].lane)
+            continue;
+        for (size_t i = t->tracks[k].first_slice, end = i + t->tracks[k].slice_count; i < end; i++) {
+            stk__trim_at(t, i);
+            if (strstr(stk__trace_str(t, t->slices.name[i]), "<module>"))
+                busy += 1e3 * (double)t->slices.dur[i];
+            else if (!t->slices.depth[i])
+                busy += (double)t->slices.dur[i];
+        }
+        if (busy > most) {
+            most = busy;
+            best = (uint32_t)k;
+        }
+    }
+    return best;
+}
+
+/* Without steps, what a sampler or a tracer of Python shows of the whole run is better than nothing. */
+static bool tell_host_of_trace(stk__diagnosis *d, const stk__classifier *c)
+{
+    const stk__trace *t = d->trace;
+    const uint32_t track = script_track(c);
+    const double extent = (double)stk__time_between(t->start_ns, t->end_ns);
+    stk__host h = {0};
+    if (track == STK__NONE || extent <= 0)
+        return true;
+    bool ok = stk__host_find(c, track, t->start_ns, t->end_ns, &h);
+    const stk__host_function *most = NULL;
+    for (size_t i = 0; ok && i < h.span_count; i++)
+        h.functions[h.spans[i].function].ns += (double)stk__time_between(h.spans[i].start, h.spans[i].end);
+    for (size_t i = 0; ok && i < h.function_count; i++)
+        if (h.functions[i].meaning != STK__HOST_KNOWN && (!most || h.functions[i].ns > most->ns))
+            most = &h.functions[i];
+    if (most && h.has_frames && 100 * most->ns >= extent) {
+        sentence s;
+        stk__text *text = sentence_start(&s);
+        stk__text_puts(text, "Host Python: ");
+        put_function(d, text, most->name);
+        stk__text_printf(text, " %.1f %% of the trace%s", stk__percent_of(most->ns, extent),
+                         most->meaning == STK__HOST_INPUT ? "; it loads data" : "");
+        d->host = *most;
+        d->host_percent = stk__percent_of(most->ns, extent);
+        ok = add_evidence(d, &s);
+    }
+    stk__host_clear(&h);
+    return ok;
+}
+
 static bool explain_unknown(stk__diagnosis *d, const stk__classifier *c)
 {
     const stk__trace *t = d->trace;
@@ -513,13 +758,16 @@ static bool explain_unknown(stk__diagnosis *d, const stk__classifier *c)
     else if (d->steps.count)
         why = "the steps have no time in them";
     d->reason = stk__strdup(why);
-    return d->reason && add_advice(d, "%s", HOW_TO_MARK) && tell_waits_of_trace(d, c);
+    return d->reason && add_advice(d, "%s", how_to_mark(framework_of(t))) &&
+           (!t->slices.count || add_advice(d, "or name what starts a step: --step PATTERN ('stoker top' lists the "
+                                              "names)")) &&
+           tell_waits_of_trace(d, c) && tell_host_of_trace(d, c);
 }
 
 bool stk__diagnosis_explain(stk__diagnosis *d, const stk__classifier *c)
 {
     if (d->verdict == STK__VERDICT_UNKNOWN)
-        return explain_unknown(d, c);
+        return d->step_ns > 0 ? explain_open(d) : explain_unknown(d, c);
     return tell_steps(d) && tell_left_out(d) && tell_between(d) && tell_waits(d) && tell_device(d) && tell_other(d) &&
-           tell_ranks(d) && tell_stage(d) && advise(d, c) && what_if(d);
+           tell_ranks(d) && tell_stage(d) && tell_host(d) && advise(d, c) && what_if(d);
 }

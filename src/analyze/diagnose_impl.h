@@ -14,6 +14,41 @@
 
 enum { STK__STAGE_ROWS = 12, STK__SLOWEST = 3, STK__WHAT_IFS = 3, STK__ADVICES = 8 };
 
+typedef enum stk__host_meaning {
+    STK__HOST_OPEN,  /* may load data as well as anything else */
+    STK__HOST_INPUT, /* by what it calls, or by its name */
+    STK__HOST_KNOWN, /* something else */
+} stk__host_meaning;
+
+/* Code of the training thread that launches nothing. */
+typedef struct stk__host_function {
+    stk__string name;    /* of its slices */
+    stk__string around;  /* of a library's call: the own function that makes it; 0 */
+    stk__string because; /* the call in it that says what it does; 0: its name does, or nothing */
+    stk__host_meaning meaning;
+    bool own;   /* of the user */
+    bool self;  /* only the lines between the calls that it makes */
+    bool is_op; /* an op of a framework that launches nothing, without a function around it */
+    bool known;
+    double ns; /* within steps, where nothing of the device runs */
+    double total_ns, reads_ns, writes_ns;
+    uint64_t calls;
+    uint32_t next; /* of the same name, + 1 */
+} stk__host_function;
+
+typedef struct stk__host_span {
+    int64_t start, end;
+    uint32_t function;
+} stk__host_span;
+
+typedef struct stk__host {
+    stk__host_function *functions;
+    size_t function_count;
+    stk__host_span *spans; /* by start */
+    size_t span_count;
+    bool has_frames; /* the trace has Python's functions */
+} stk__host;
+
 /* One trainer: a process with steps. */
 typedef struct stk__rank {
     uint32_t file, process;
@@ -24,11 +59,15 @@ typedef struct stk__rank {
     uint32_t main_track;        /* where the training loop runs; STK__NONE */
     unsigned waits_seen, waits; /* bits of stk__wait_kind: that its slices have, and that count */
     bool own_waits_only;        /* only waits on the main track count */
+    bool own_hints_only;        /* likewise, of waits known by their names alone */
     bool has_device, fills; /* fills: what is no wait is work, since the recorder writes down every wait of the loop */
     double type_ns[STK__EVENT_TYPES];   /* exclusive, within steps */
     double step_ns;                     /* of all steps that count */
     double between_ns, between_wait_ns; /* between the first and last step, outside all of them */
     double input_ns, input_percent;
+    bool visible;   /* most steps have a slice that shows the wait for their data */
+    double open_ns; /* of the steps: nothing says what it was, so it may be input */
+    stk__host host;
 } stk__rank;
 
 typedef struct stk__idle_gap {
@@ -48,6 +87,7 @@ typedef enum stk__stage_kind {
     STK__STAGE_OPS,     /* ours, by the time of the workers */
     STK__STAGE_WORKERS, /* other processes among the files */
     STK__STAGE_INSIDE,  /* slices within the waits, on the waiting thread */
+    STK__STAGE_HOST,    /* functions of the training thread that load data */
 } stk__stage_kind;
 
 typedef struct stk__stage_row {
@@ -91,15 +131,18 @@ struct stk__diagnosis {
     stk__step_figures *figures; /* one per step that counts, by rank and time */
     size_t figure_count;
     double type_ns[STK__EVENT_TYPES], step_ns, between_ns, between_wait_ns;
-    double input_percent, other_percent;
+    double input_percent, other_percent, open_percent;
     int64_t median_ns, p95_ns;
     stk__step_figures slowest[STK__SLOWEST];
     size_t slowest_count;
-    bool has_device, hints_only, no_waits;
+    bool has_device, hints_only;
+    bool visible; /* of all ranks: most steps have a slice that shows the wait */
     stk__verdict verdict;
     double confidence;
     char *reason; /* of unknown: why, and what would give a verdict */
     stk__stage stage;
+    stk__host_function host; /* the one that the report names; name 0: none */
+    double host_percent;     /* its share of step time, without steps of the trace */
     stk__idle_gap *gaps;
     size_t gap_count;
     stk__what_if what_ifs[STK__WHAT_IFS + 1];
@@ -119,6 +162,14 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
 /* What ran in a gap. `sums` has a zero for each string, and has again afterwards. */
 void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t track_count, const stk__rank *rank,
                       double *sums, stk__idle_gap *gap);
+
+/* diagnose_host.c: what the thread of a rank does without launching anything. False: out of memory. */
+bool stk__host_find(const stk__classifier *c, uint32_t main_track, int64_t start, int64_t end, stk__host *out);
+/* The type of event that a function's time is; `count_input`: what loads data is a wait for it. */
+unsigned stk__host_type(const stk__host_function *f, bool count_input);
+void stk__host_clear(stk__host *h);
+/* Makes the stage of what loads data on the training thread of the worst rank. */
+void stk__stage_of_host(stk__diagnosis *d);
 
 /* diagnose_stage.c: which stage of the input takes the time. */
 stk_status stk__stage_find(stk__diagnosis *d, const stk__classifier *c, const uint32_t *owners, stk_error *err);

@@ -16,7 +16,7 @@ typedef struct owning {
     bool *has_host;       /* per process: it has threads, not only streams */
 } owning;
 
-static bool ranks_collect(stk__diagnosis *d, const stk__classifier *c)
+static bool ranks_collect(stk__diagnosis *d)
 {
     size_t capacity = 0;
     for (size_t i = 0; i < d->steps.count; i++) {
@@ -33,7 +33,7 @@ static bool ranks_collect(stk__diagnosis *d, const stk__classifier *c)
             .process = s->process,
             .first_step = i,
             .step_count = 1,
-            .kind = stk__step_kind_of(c->trace, c->roles, s),
+            .kind = (stk__step_kind)s->kind,
             .main_track = STK__NONE,
         };
     }
@@ -169,12 +169,15 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
     const stk__trace *t = c->trace;
     const uint32_t marker = d->steps.rows[rank->first_step].slice;
     const bool by_marker =
-        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING;
+        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING ||
+        (rank->kind == STK__STEP_TOLD && marker < t->slices.count &&
+         c->roles[t->slices.track[marker]] == STK__ROLE_HOST);
     if (by_marker && marker < t->slices.count)
         rank->main_track = stk__track_root(t, t->slices.track[marker]);
     else
         rank->main_track = pick->by_waits != STK__NONE ? pick->by_waits : pick->by_busy;
     rank->waits = stk__waits_that_count(rank->waits_seen);
+    rank->own_hints_only = by_marker && rank->main_track != STK__NONE;
     /*
      * A thread that prefetches waits for data without anybody waiting for it. TensorFlow runs ops on any thread, and
      * XProf counts them all.
@@ -232,7 +235,7 @@ stk_status stk__ranks_make(stk__diagnosis *d, const stk__classifier *c, uint32_t
     o.of_file = stk__alloc((t->file_count + 1) * sizeof *o.of_file);
     o.in_file = stk__calloc(t->file_count + 1, sizeof *o.in_file);
     o.has_host = stk__calloc(t->process_count + 1, sizeof *o.has_host);
-    bool ok = o.owners && o.of_process && o.of_file && o.in_file && o.has_host && ranks_collect(d, c);
+    bool ok = o.owners && o.of_process && o.of_file && o.in_file && o.has_host && ranks_collect(d);
     if (ok) {
         index_ranks(&o);
         own_tracks(&o);

@@ -25,6 +25,7 @@ static const part parts[] = {
     {"device_to_host", "device to host", BIT(STK__DEVICE_TO_HOST)},
     {"kernel_launch", "kernel launch", BIT(STK__HOST_PREPARE)},
     {"host_compute", "host compute", BIT(STK__HOST_COMPUTE) | BIT(STK__HOST_TO_HOST)},
+    {"host_python", "host Python", BIT(STK__HOST_PYTHON) | BIT(STK__HOST_BETWEEN)},
     {"other", "other, idle", BIT(STK__UNKNOWN_TIME)},
 };
 
@@ -174,6 +175,7 @@ static void put_stage(const stk__diagnosis *d, stk__text *t)
         [STK__STAGE_OPS] = "Ops of the pipeline, by the workers' time",
         [STK__STAGE_WORKERS] = "What the worker processes do",
         [STK__STAGE_INSIDE] = "What runs inside the wait",
+        [STK__STAGE_HOST] = "What loads data in the training thread",
     };
     if (!d->stage.count)
         return;
@@ -234,7 +236,7 @@ void stk__diagnosis_text(const stk__diagnosis *d, stk__text *t)
 {
     put_headline(d, t);
     put_list(t, "Evidence", d->evidence, d->evidence_count);
-    if (d->verdict != STK__VERDICT_UNKNOWN) {
+    if (d->step_ns > 0) {
         put_breakdown(d, t);
         put_slowest(d, t);
         put_stage(d, t);
@@ -332,6 +334,7 @@ static void json_head(const stk__diagnosis *d, stk__text *t)
         stk__text_json_double(t, d->input_percent);
     key(t, "potentially_input_bound");
     stk__text_puts(t, is_potential(d) ? "true" : "false");
+    json_double(t, "unexplained_percent", d->open_percent);
     json_double(t, "confidence", d->confidence);
     json_int(t, "steps", (int64_t)d->figure_count);
     key(t, "steps_from");
@@ -391,7 +394,7 @@ static void json_stage_row(const stk__diagnosis *d, stk__text *t, const stk__sta
 
 static void json_stage(const stk__diagnosis *d, stk__text *t)
 {
-    static const char *const kinds[] = {"none", "tf_data", "ops", "worker_processes", "inside_wait"};
+    static const char *const kinds[] = {"none", "tf_data", "ops", "worker_processes", "inside_wait", "host"};
     const stk__stage *stage = &d->stage;
     if (!stage->count) {
         key(t, "stage");
@@ -414,6 +417,23 @@ static void json_stage(const stk__diagnosis *d, stk__text *t)
         stk__text_putc(t, '}');
     }
     stk__text_puts(t, "]}");
+}
+
+static void json_host(const stk__diagnosis *d, stk__text *t)
+{
+    static const char *const meanings[] = {"unknown", "input", "other"};
+    if (!d->host.name) {
+        key(t, "host");
+        stk__text_puts(t, "null");
+        return;
+    }
+    json_open(t, "host", '{');
+    json_string(d, t, "name", d->host.name);
+    json_double(t, "percent", d->host_percent);
+    key(t, "meaning");
+    stk__text_json_str(t, meanings[d->host.meaning]);
+    json_string(d, t, "because", d->host.because);
+    stk__text_putc(t, '}');
 }
 
 static void json_gaps(const stk__diagnosis *d, stk__text *t)
@@ -485,6 +505,7 @@ void stk__diagnosis_json(const stk__diagnosis *d, stk__text *t)
     json_breakdown(d, t);
     json_slowest(d, t);
     json_stage(d, t);
+    json_host(d, t);
     json_gaps(d, t);
     json_list(t, "what_to_do", d->advice, d->advice_count);
     json_what_ifs(d, t);

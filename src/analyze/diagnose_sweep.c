@@ -34,6 +34,8 @@ typedef struct sweep {
     size_t gap_count, gap_room;
     int64_t gap_min, idle_since;
     bool is_idle;
+
+    size_t host_at; /* the first span of the host's functions that is not over */
 } sweep;
 
 /* ---- spans per type ---- */
@@ -45,11 +47,14 @@ static bool collect_track(sweep *s, uint32_t track)
     const stk__trace_track *k = &t->tracks[track];
     stk__span open[STK__EVENT_TYPES];
     unsigned is_open = 0;
-    const bool foreign = s->rank->own_waits_only && stk__track_root(t, track) != s->rank->main_track;
+    const bool other = stk__track_root(t, track) != s->rank->main_track;
+    const bool foreign = s->rank->own_waits_only && other, elsewhere = s->rank->own_hints_only && other;
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
         stk__trim_at(t, i);
         const unsigned type = stk__classify(s->c, i, s->rank->waits);
         if (type >= STK__EVENT_TYPES || (foreign && type == STK__HOST_WAIT_INPUT))
+            continue;
+        if (elsewhere && type == STK__HOST_WAIT_INPUT && stk__slice_wait(s->c, i) == STK__WAIT_HINT)
             continue;
         const int64_t from = STK_MAX(t->slices.ts[i], s->start);
         const int64_t to = STK_MIN(t->slices.ts[i] + t->slices.dur[i], s->end);
@@ -70,6 +75,54 @@ static bool collect_track(sweep *s, uint32_t track)
         if (is_open & BIT(type) && !stk__spans_add(&s->spans[type], open[type].start, open[type].end))
             return false;
     return true;
+}
+
+/* ---- what the host does on its own ---- */
+
+/* Steps in which a slice shows the wait; what lies before a step is its own fetch. */
+static size_t steps_with_waits(const sweep *s)
+{
+    const stk__spans *waits = &s->spans[STK__HOST_WAIT_INPUT];
+    int64_t from = s->start;
+    size_t with = 0;
+    for (size_t i = 0, at = 0; i < s->rank->step_count; i++) {
+        const int64_t to = s->steps[i].ts + s->steps[i].dur;
+        while (at < waits->count && waits->rows[at].end <= from)
+            at++;
+        with += at < waits->count && waits->rows[at].start < to;
+        from = to;
+    }
+    return with;
+}
+
+static bool collect_host(sweep *s)
+{
+    stk__rank *r = s->rank;
+    stk__spans_normalize(&s->spans[STK__HOST_WAIT_INPUT]);
+    r->visible = r->kind == STK__STEP_RECORDER || r->waits_seen & 1u << STK__WAIT_TOLD ||
+                 s->spans[STK__DEVICE_WAIT_HOST].count || 2 * steps_with_waits(s) >= r->step_count;
+    if (r->main_track == STK__NONE || r->kind == STK__STEP_RECORDER)
+        return true;
+    bool ok = stk__host_find(s->c, r->main_track, s->start, s->end, &r->host);
+    for (size_t i = 0; ok && i < r->host.span_count; i++) {
+        const stk__host_span *span = &r->host.spans[i];
+        const unsigned type = stk__host_type(&r->host.functions[span->function], !r->visible);
+        ok = stk__spans_add(&s->spans[type], span->start, span->end);
+    }
+    return ok;
+}
+
+/* Gives [from, to), in which no device runs, to the functions that the host was in. */
+static void give_to_host(sweep *s, int64_t from, int64_t to)
+{
+    const stk__host *h = &s->rank->host;
+    while (s->host_at < h->span_count && h->spans[s->host_at].end <= from)
+        s->host_at++;
+    for (size_t i = s->host_at; i < h->span_count && h->spans[i].start < to; i++) {
+        const int64_t start = STK_MAX(from, h->spans[i].start), end = STK_MIN(to, h->spans[i].end);
+        if (start < end)
+            h->functions[h->spans[i].function].ns += (double)stk__time_between(start, end);
+    }
 }
 
 /* ---- steps ---- */
@@ -154,6 +207,8 @@ static void give_to_steps(sweep *s, int64_t from, int64_t to, unsigned winner, u
             if (winner)
                 s->step_types[winner] += (double)stk__time_between(from, until);
             s->computes = s->computes || active & DEVICE_COMPUTES;
+            if (winner <= STK__HOST_WAIT_INPUT)
+                give_to_host(s, from, until);
         } else {
             until = step ? STK_MIN(to, step->ts) : to;
             s->rank->between_ns += (double)stk__time_between(from, until);
@@ -187,7 +242,8 @@ static void watch_idle(sweep *s, int64_t at, unsigned winner, unsigned active)
 {
     const bool idle = s->rank->has_device
                           ? !(active & DEVICE_WORKS)
-                          : winner == STK__HOST_WAIT_INPUT || (winner == STK__UNKNOWN_TIME && !s->rank->fills);
+                          : winner == STK__HOST_WAIT_INPUT || winner == STK__HOST_PYTHON ||
+                                winner == STK__HOST_BETWEEN || (winner == STK__UNKNOWN_TIME && !s->rank->fills);
     if (idle && !s->is_idle)
         s->idle_since = at;
     if (!idle && s->is_idle)
@@ -264,6 +320,7 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
     bool ok = true;
     for (size_t i = 0; ok && i < track_count; i++)
         ok = collect_track(&s, tracks[i]);
+    ok = ok && collect_host(&s);
     rank->fills = rank->kind == STK__STEP_RECORDER && !rank->has_device;
     for (int type = 0; ok && type < STK__EVENT_TYPES; type++)
         stk__spans_normalize(&s.spans[type]);
@@ -271,6 +328,9 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
         run(&s);
         place_gaps(&s);
         rank->input_percent = stk__percent_of(rank->input_ns, rank->step_ns);
+        if (!rank->visible)
+            rank->open_ns = rank->type_ns[STK__UNKNOWN_TIME] + rank->type_ns[STK__HOST_BETWEEN] +
+                            rank->type_ns[STK__HOST_PYTHON];
         *gap_count = s.gap_count;
     }
     for (int type = 0; type < STK__EVENT_TYPES; type++)
@@ -339,10 +399,18 @@ static double overlap(const stk__trace *t, size_t i, const stk__idle_gap *gap)
     return from < to ? (double)stk__time_between(from, to) : 0;
 }
 
+/* Markers of steps and of the profiler stand around everything, and Python's functions say more than they. */
+static bool is_marker(const stk__classifier *c, size_t slice)
+{
+    const stk__string name = c->trace->slices.name[slice];
+    return c->host[name] == STK__NO_EVENT && stk__trace_str(c->trace, name)[0] != '$';
+}
+
 /* The name with the most self time within the gap: what a slice has goes off its parent's. */
-static double longest_name(const stk__trace *t, uint32_t track, const stk__idle_gap *gap, double *sums,
+static double longest_name(const stk__classifier *c, uint32_t track, const stk__idle_gap *gap, double *sums,
                            stk__string *out_name)
 {
+    const stk__trace *t = c->trace;
     size_t i;
     double best = 0;
     for (touching x = touching_start(t, track, gap); touching_next(t, &x, &i);) {
@@ -356,7 +424,7 @@ static double longest_name(const stk__trace *t, uint32_t track, const stk__idle_
     }
     for (touching x = touching_start(t, track, gap); touching_next(t, &x, &i);) {
         double *sum = &sums[t->slices.name[i]];
-        if (*sum > best) {
+        if (*sum > best && !is_marker(c, i)) {
             best = *sum;
             *out_name = t->slices.name[i];
         }
@@ -380,6 +448,19 @@ static double waited_in(const stk__classifier *c, uint32_t track, const stk__ran
     return ns;
 }
 
+/* Time of the gap in functions that load data, where these count as waits. */
+static double loaded_in(const stk__rank *rank, const stk__idle_gap *gap)
+{
+    double ns = 0;
+    for (size_t i = 0; !rank->visible && i < rank->host.span_count; i++) {
+        const stk__host_span *span = &rank->host.spans[i];
+        const int64_t from = STK_MAX(span->start, gap->ts), to = STK_MIN(span->end, gap->ts + gap->dur);
+        if (from < to && rank->host.functions[span->function].meaning == STK__HOST_INPUT)
+            ns += (double)stk__time_between(from, to);
+    }
+    return ns;
+}
+
 void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t track_count, const stk__rank *rank,
                       double *sums, stk__idle_gap *gap)
 {
@@ -389,7 +470,7 @@ void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t t
         if (role != STK__ROLE_HOST && role != STK__ROLE_WORKER)
             continue;
         stk__string name = 0;
-        const double ns = longest_name(c->trace, tracks[i], gap, sums, &name);
+        const double ns = longest_name(c, tracks[i], gap, sums, &name);
         waited = STK_MAX(waited, waited_in(c, tracks[i], rank, gap));
         if (stk__track_root(c->trace, tracks[i]) == rank->main_track) {
             if (ns > (double)gap->main_ns) {
@@ -402,5 +483,6 @@ void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t t
             gap->other_track = tracks[i];
         }
     }
+    waited = STK_MAX(waited, loaded_in(rank, gap));
     gap->wait_share = gap->dur > 0 ? STK_MIN(1.0, waited / (double)gap->dur) : 0;
 }

@@ -8,6 +8,9 @@
 
 #include "base/banned.h"
 
+/* Less than this share of the time between markers is no place to fetch data in. */
+static const double MIN_GAPS = 0.01;
+
 typedef struct mark {
     uint32_t slice, process, file;
     uint8_t kind; /* stk__step_kind */
@@ -52,28 +55,6 @@ static bool is_steps_row(const stk__trace *t, uint32_t track)
 {
     size_t size;
     return starts(stk__track_own_name(t, track, &size), "Steps");
-}
-
-static stk__step_kind kind_of_slice(const stk__trace *t, unsigned role, size_t slice)
-{
-    switch (role) {
-    case STK__ROLE_STEPS:
-        return STK__STEP_RECORDER;
-    case STK__ROLE_DERIVED:
-        return is_steps_row(t, t->slices.track[slice]) ? STK__STEP_DEVICE : STK__STEP_INFERRED;
-    case STK__ROLE_HOST:
-        return kind_of_name(stk__trace_str(t, t->slices.name[slice]));
-    default:
-        return STK__STEP_INFERRED;
-    }
-}
-
-stk__step_kind stk__step_kind_of(const stk__trace *t, const uint8_t *roles, const stk__step *step)
-{
-    if (step->slice >= t->slices.count)
-        return STK__STEP_INFERRED;
-    const stk__step_kind kind = kind_of_slice(t, roles[t->slices.track[step->slice]], step->slice);
-    return kind == STK__STEP_INFERRED ? STK__STEP_XPROF : kind; /* known by its step_num */
 }
 
 /* An integer among the args, or STK__NO_NUMBER. */
@@ -125,13 +106,37 @@ static bool marks_add(const stk__trace *t, marks *m, size_t slice, stk__step_kin
     return true;
 }
 
+static stk__step_kind kind_of_told(const stk__told *told, const char *name)
+{
+    for (size_t i = 0; i < told->step_count; i++)
+        if (stk__like(told->steps[i], name))
+            return STK__STEP_TOLD;
+    return STK__STEP_INFERRED;
+}
+
 /* A table of what names say, so that the pass over the slices is one look-up each. */
-static uint8_t *name_kinds(const stk__trace *t)
+static uint8_t *name_kinds(const stk__trace *t, const stk__told *told)
 {
     uint8_t *kinds = stk__alloc((size_t)t->string_count + 1);
-    for (uint32_t s = 0; kinds && s < t->string_count; s++)
-        kinds[s] = (uint8_t)kind_of_name(stk__trace_str(t, s));
+    for (uint32_t s = 0; kinds && s < t->string_count; s++) {
+        const char *name = stk__trace_str(t, s);
+        kinds[s] = (uint8_t)(told ? kind_of_told(told, name) : kind_of_name(name));
+    }
     return kinds;
+}
+
+/* The user's word goes for threads and devices alike. */
+static bool collect_told(const stk__classifier *c, const uint8_t *kinds, uint32_t track, marks *m)
+{
+    const stk__trace *t = c->trace;
+    const stk__trace_track *k = &t->tracks[track];
+    for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
+        stk__trim_at(t, i);
+        if (kinds[t->slices.name[i]] == STK__STEP_TOLD && !stk__is_ignored(c, i) &&
+            !marks_add(t, m, i, STK__STEP_TOLD, name_number(stk__trace_str(t, t->slices.name[i]))))
+            return false;
+    }
+    return true;
 }
 
 static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32_t track, stk__string step_num,
@@ -167,14 +172,14 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
     return true;
 }
 
-static stk_status collect(const stk__classifier *c, marks *m, stk_error *err)
+static stk_status collect(const stk__classifier *c, const stk__told *told, marks *m, stk_error *err)
 {
     const stk__trace *t = c->trace;
     const stk__string step_num = stk__trace_find(t, "step_num", strlen("step_num"));
-    uint8_t *kinds = name_kinds(t);
+    uint8_t *kinds = name_kinds(t, told);
     bool ok = kinds != NULL;
     for (size_t i = 0; ok && i < t->track_count; i++)
-        ok = collect_track(c, kinds, (uint32_t)i, step_num, m);
+        ok = told ? collect_told(c, kinds, (uint32_t)i, m) : collect_track(c, kinds, (uint32_t)i, step_num, m);
     stk__free(kinds);
     return ok ? STK_OK : stk__nomem(m->count * sizeof *m->rows + t->string_count, err);
 }
@@ -419,6 +424,7 @@ static void make_rows(const marks *m, stk__steps *out)
             .ts = start,
             .dur = stk__time_between(start, r->end),
             .slice = r->slice,
+            .kind = r->kind,
         };
         last_number = r->number;
         counted++;
@@ -437,6 +443,65 @@ static void name_marker(const stk__trace *t, const mark *m, stk__steps *out)
     snprintf(out->marker, sizeof out->marker, "%.*s", (int)STK_MIN(size, sizeof out->marker - 1), name);
 }
 
+/*
+ * Gaps between the markers of one process, from the end of each to the start of the next; the median, or 0 where they
+ * are none to speak of. `scratch` has room for `count`.
+ */
+static int64_t usual_gap(const stk__step *steps, size_t count, int64_t *scratch)
+{
+    double gaps = 0, all = 0;
+    for (size_t i = 1; i < count; i++) {
+        scratch[i - 1] = stk__time_between(steps[i - 1].ts + steps[i - 1].dur, steps[i].ts);
+        gaps += (double)scratch[i - 1];
+        all += (double)stk__time_between(steps[i - 1].ts, steps[i].ts);
+    }
+    if (count < 3 || gaps <= MIN_GAPS * all)
+        return 0;
+    qsort(scratch, count - 1, sizeof *scratch, by_start);
+    return scratch[(count - 1) / 2];
+}
+
+/*
+ * A loop may fetch outside of its markers. Each step but the first then starts where the one before ends, unless the
+ * time between is far from usual: an evaluation, a pause.
+ */
+static bool close_gaps(stk__step *steps, size_t count)
+{
+    int64_t *scratch = stk__alloc((count + 1) * sizeof *scratch);
+    const int64_t usual = scratch ? usual_gap(steps, count, scratch) : 0;
+    for (size_t i = count; usual > 0 && i-- > 1;) {
+        const int64_t before = steps[i - 1].ts + steps[i - 1].dur, gap = stk__time_between(before, steps[i].ts);
+        if (gap / 4 > usual)
+            continue;
+        steps[i].ts = before;
+        steps[i].dur += gap;
+    }
+    const bool ok = scratch != NULL;
+    stk__free(scratch);
+    return ok;
+}
+
+/*
+ * From one start to the next. Whether the fetch of the last one lies before it or behind is not known: it gets no time,
+ * and is left out. So are pauses, which are far longer than the others.
+ */
+static bool last_until_next(stk__step *steps, size_t count)
+{
+    int64_t *scratch = stk__alloc((count + 1) * sizeof *scratch);
+    for (size_t i = 0; scratch && i + 1 < count; i++)
+        scratch[i] = steps[i].dur = stk__time_between(steps[i].ts, steps[i + 1].ts);
+    if (scratch && count > 2) {
+        qsort(scratch, count - 1, sizeof *scratch, by_start);
+        for (size_t i = 0; i + 1 < count; i++)
+            if (steps[i].dur / 4 > scratch[(count - 1) / 2])
+                steps[i].dur = 0;
+        steps[count - 1].dur = 0;
+    }
+    const bool ok = scratch != NULL;
+    stk__free(scratch);
+    return ok;
+}
+
 /* Steps whose wait for data lies before the marker get it. */
 static bool take_waits_in(const stk__classifier *c, stk__steps *out)
 {
@@ -446,9 +511,13 @@ static bool take_waits_in(const stk__classifier *c, stk__steps *out)
         for (end = i; end < out->count && out->rows[end].process == out->rows[i].process &&
                       out->rows[end].file == out->rows[i].file;)
             end++;
-        const stk__step_kind kind = stk__step_kind_of(c->trace, c->roles, &out->rows[i]);
+        const unsigned kind = out->rows[i].kind;
         if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING)
             ok = start_at_waits(c, lists, &out->rows[i], end - i);
+        else if (kind == STK__STEP_XPROF)
+            ok = close_gaps(&out->rows[i], end - i);
+        else if (kind == STK__STEP_TOLD)
+            ok = last_until_next(&out->rows[i], end - i);
     }
     stk__free(lists);
     return ok;
@@ -470,22 +539,30 @@ static stk_status steps_from_marks(const stk__classifier *c, const marks *m, stk
     return STK_OK;
 }
 
-stk_status stk__steps_find(const stk__trace *t, stk__steps *out, stk_error *err)
+stk_status stk__steps_find_told(const stk__trace *t, const stk__told *told, stk__steps *out, stk_error *err)
 {
     stk__classifier c;
-    STK_TRY(stk__classifier_init(&c, t, err));
+    const stk__told *steps = told && told->step_count ? told : NULL;
+    STK_TRY(stk__classifier_init(&c, t, told, err));
     marks m = {0};
     stk__steps found = {0};
-    stk_status status = collect(&c, &m, err);
+    stk_status status = collect(&c, steps, &m, err);
     if (status == STK_OK && m.count)
         status = choose(t, &m, err);
-    if (status == STK_OK)
-        status = m.count ? steps_from_marks(&c, &m, &found, err) : stk__steps_infer(&c, &found, err);
+    if (status == STK_OK && m.count)
+        status = steps_from_marks(&c, &m, &found, err);
+    else if (status == STK_OK && !steps)
+        status = stk__steps_infer(&c, &found, err);
     stk__free(m.rows);
     stk__classifier_clear(&c);
     if (status == STK_OK)
         *out = found;
     return status;
+}
+
+stk_status stk__steps_find(const stk__trace *t, stk__steps *out, stk_error *err)
+{
+    return stk__steps_find_told(t, NULL, out, err);
 }
 
 void stk__steps_clear(stk__steps *steps)

@@ -7,18 +7,20 @@
 
 /*
  * Who wrote a step's marker, and so what its interval holds:
+ * - TOLD: the user named it (--step). From one start to the next, since a fetch may lie before or behind it.
  * - PROFILER: PyTorch's ProfilerStep#N lasts from one prof.step() to the next, so the wait for the data of a step lies
  *   inside.
  * - RECORDER: ours. stk_step() lasts until the next one, with the wait inside; but a loop may also end it by
  *   stk_step_end() and wait outside. So a step starts where the trainer asked for its batch: at the first input wait
  *   since the step before.
- * - XPROF: TensorFlow's and JAX' annotations ("train", with step_num) span the call alone. XProf takes the marker's
- *   interval as it is, and so do we; what lies between markers is told as evidence.
+ * - XPROF: TensorFlow's and JAX' annotations ("train", with step_num) may span the call alone. XProf takes the
+ *   marker's interval as it is; where markers leave time between them, a step here starts at the end of the one before.
  * - LIGHTNING: run_training_batch leaves the fetch out, which is a slice of its own before it: as RECORDER.
  * - DEVICE: the row "Steps" of a device, which XProf takes where the host's markers do not hold the device's work.
  */
 typedef enum stk__step_kind {
     STK__STEP_INFERRED,
+    STK__STEP_TOLD,
     STK__STEP_PROFILER,
     STK__STEP_RECORDER,
     STK__STEP_XPROF,
@@ -26,8 +28,6 @@ typedef enum stk__step_kind {
     STK__STEP_DEVICE,
     STK__STEP_KINDS
 } stk__step_kind;
-
-stk__step_kind stk__step_kind_of(const stk__trace *t, const uint8_t *roles, const stk__step *step);
 
 /* Adds the steps of files without markers; `out` is empty. Leaves it so when nothing is regular enough. */
 stk_status stk__steps_infer(const stk__classifier *c, stk__steps *out, stk_error *err);
