@@ -261,6 +261,8 @@ stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *optio
         status = stk__steps_find_told(t, &d->options.told, &d->steps, err);
         if (status == STK_OK)
             status = keep_rank(d, err);
+        if (status == STK_OK && !stk__steps_close_gaps(&d->steps))
+            status = stk__nomem(d->steps.count * sizeof(int64_t), err);
         if (status == STK_OK)
             status = analyse(d, &c, err);
         if (status == STK_OK) {

@@ -725,7 +725,7 @@ static bool tell_host_of_trace(stk__diagnosis *d, const stk__classifier *c)
     stk__host h = {0};
     if (track == STK__NONE || extent <= 0)
         return true;
-    bool ok = stk__host_find(c, track, t->start_ns, t->end_ns, &h);
+    bool ok = stk__host_find(c, track, NULL, 0, &h);
     const stk__host_function *most = NULL;
     for (size_t i = 0; ok && i < h.span_count; i++)
         h.functions[h.spans[i].function].ns += (double)stk__time_between(h.spans[i].start, h.spans[i].end);

@@ -45,6 +45,8 @@ typedef struct walk {
     uint32_t *first;  /* per string: its first function, + 1 */
     size_t span_capacity, function_capacity;
     int64_t start, end;
+    const stk__step *steps; /* by time; what holds a whole one is a loop */
+    size_t step_count;
 
     /* of the lane at hand, by slice */
     size_t base, count;
@@ -142,6 +144,22 @@ static unsigned look_at(walk *w, size_t slice)
 
 /* ---- what lies in what ---- */
 
+/* A function that holds a whole step is the training loop, or around it. */
+static bool is_loop(const walk *w, size_t slice)
+{
+    const stk__slices *s = &w->c->trace->slices;
+    const int64_t from = s->ts[slice], to = from + s->dur[slice];
+    size_t low = 0, high = w->step_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (w->steps[middle].ts < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->step_count && w->steps[low].ts + w->steps[low].dur <= to;
+}
+
 /* From the last slice to the first: children stand behind their parents. */
 static void gather_inside(walk *w)
 {
@@ -151,7 +169,7 @@ static void gather_inside(walk *w)
         const unsigned kind = w->kind[n];
         const bool op = !(kind & FRAME) && !stk__is_container(w->c, i);
         stk__trim_at(w->c->trace, i);
-        if (kind & (MODEL | LAUNCH))
+        if (kind & (MODEL | LAUNCH) || (kind & FRAME && is_loop(w, i)))
             w->has[n] |= HAS_WORK;
         if (kind & READS)
             w->reads_ns[n] = (float)s->dur[i];
@@ -413,10 +431,13 @@ static void walk_clear(walk *w)
     stk__free(w->writes_ns);
 }
 
-bool stk__host_find(const stk__classifier *c, uint32_t main_track, int64_t start, int64_t end, stk__host *out)
+bool stk__host_find(const stk__classifier *c, uint32_t main_track, const stk__step *steps, size_t step_count,
+                    stk__host *out)
 {
     const stk__trace *t = c->trace;
-    walk w = {.c = c, .host = out, .keys = stk__python_keys_of(t), .start = start, .end = end};
+    walk w = {.c = c, .host = out, .keys = stk__python_keys_of(t), .steps = steps, .step_count = step_count};
+    w.start = step_count ? steps[0].ts : t->start_ns;
+    w.end = step_count ? steps[step_count - 1].ts + steps[step_count - 1].dur : t->end_ns;
     bool ok = walk_make(&w, longest_lane(t, main_track));
     for (size_t k = 0; ok && k < t->track_count; k++)
         if (stk__track_root(t, (uint32_t)k) == main_track && t->tracks[k].slice_count)

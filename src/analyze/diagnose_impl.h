@@ -163,8 +163,12 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
 void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t track_count, const stk__rank *rank,
                       double *sums, stk__idle_gap *gap);
 
-/* diagnose_host.c: what the thread of a rank does without launching anything. False: out of memory. */
-bool stk__host_find(const stk__classifier *c, uint32_t main_track, int64_t start, int64_t end, stk__host *out);
+/*
+ * diagnose_host.c: what a thread does during the steps, or in the whole trace where there are none, without launching
+ * anything. False: out of memory.
+ */
+bool stk__host_find(const stk__classifier *c, uint32_t main_track, const stk__step *steps, size_t step_count,
+                    stk__host *out);
 /* The type of event that a function's time is; `count_input`: what loads data is a wait for it. */
 unsigned stk__host_type(const stk__host_function *f, bool count_input);
 void stk__host_clear(stk__host *h);

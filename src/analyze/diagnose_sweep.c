@@ -103,7 +103,7 @@ static bool collect_host(sweep *s)
                  s->spans[STK__DEVICE_WAIT_HOST].count || 2 * steps_with_waits(s) >= r->step_count;
     if (r->main_track == STK__NONE || r->kind == STK__STEP_RECORDER)
         return true;
-    bool ok = stk__host_find(s->c, r->main_track, s->start, s->end, &r->host);
+    bool ok = stk__host_find(s->c, r->main_track, s->steps, r->step_count, &r->host);
     for (size_t i = 0; ok && i < r->host.span_count; i++) {
         const stk__host_span *span = &r->host.spans[i];
         const unsigned type = stk__host_type(&r->host.functions[span->function], !r->visible);

@@ -8,8 +8,8 @@
 
 #include "base/banned.h"
 
-/* Less than this share of the time between markers is no place to fetch data in. */
-static const double MIN_GAPS = 0.01;
+/* Less than this share of the time between markers changes no verdict. */
+static const double MIN_GAPS = 0.05;
 
 typedef struct mark {
     uint32_t slice, process, file;
@@ -444,6 +444,62 @@ static void name_marker(const stk__trace *t, const mark *m, stk__steps *out)
 }
 
 /*
+ * From one start to the next. Whether the fetch of the last one lies before it or behind is not known: it gets no time,
+ * and is left out. So are pauses, which are far longer than the others.
+ */
+static bool last_until_next(stk__step *steps, size_t count)
+{
+    int64_t *scratch = stk__alloc((count + 1) * sizeof *scratch);
+    for (size_t i = 0; scratch && i + 1 < count; i++)
+        scratch[i] = steps[i].dur = stk__time_between(steps[i].ts, steps[i + 1].ts);
+    if (scratch && count > 2) {
+        qsort(scratch, count - 1, sizeof *scratch, by_start);
+        for (size_t i = 0; i + 1 < count; i++)
+            if (steps[i].dur / 4 > scratch[(count - 1) / 2])
+                steps[i].dur = 0;
+        steps[count - 1].dur = 0;
+    }
+    const bool ok = scratch != NULL;
+    stk__free(scratch);
+    return ok;
+}
+
+/* Steps whose wait for data lies before the marker get it. */
+static bool take_waits_in(const stk__classifier *c, stk__steps *out)
+{
+    uint32_t *lists = tracks_by_process(c->trace);
+    bool ok = lists != NULL;
+    for (size_t i = 0, end; ok && i < out->count; i = end) {
+        for (end = i; end < out->count && out->rows[end].process == out->rows[i].process &&
+                      out->rows[end].file == out->rows[i].file;)
+            end++;
+        const unsigned kind = out->rows[i].kind;
+        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING)
+            ok = start_at_waits(c, lists, &out->rows[i], end - i);
+        else if (kind == STK__STEP_TOLD)
+            ok = last_until_next(&out->rows[i], end - i);
+    }
+    stk__free(lists);
+    return ok;
+}
+
+static stk_status steps_from_marks(const stk__classifier *c, const marks *m, stk__steps *out, stk_error *err)
+{
+    out->rows = stk__calloc(m->count, sizeof *out->rows);
+    if (!out->rows)
+        return stk__nomem(m->count * sizeof *out->rows, err);
+    make_rows(m, out);
+    if (!take_waits_in(c, out)) {
+        stk__steps_clear(out);
+        return stk__nomem(c->trace->track_count * sizeof(uint32_t), err);
+    }
+    out->from = STK__STEPS_MARKERS;
+    out->confidence = 1;
+    name_marker(c->trace, &m->rows[0], out);
+    return STK_OK;
+}
+
+/*
  * Gaps between the markers of one process, from the end of each to the start of the next; the median, or 0 where they
  * are none to speak of. `scratch` has room for `count`.
  */
@@ -481,62 +537,18 @@ static bool close_gaps(stk__step *steps, size_t count)
     return ok;
 }
 
-/*
- * From one start to the next. Whether the fetch of the last one lies before it or behind is not known: it gets no time,
- * and is left out. So are pauses, which are far longer than the others.
- */
-static bool last_until_next(stk__step *steps, size_t count)
+bool stk__steps_close_gaps(stk__steps *steps)
 {
-    int64_t *scratch = stk__alloc((count + 1) * sizeof *scratch);
-    for (size_t i = 0; scratch && i + 1 < count; i++)
-        scratch[i] = steps[i].dur = stk__time_between(steps[i].ts, steps[i + 1].ts);
-    if (scratch && count > 2) {
-        qsort(scratch, count - 1, sizeof *scratch, by_start);
-        for (size_t i = 0; i + 1 < count; i++)
-            if (steps[i].dur / 4 > scratch[(count - 1) / 2])
-                steps[i].dur = 0;
-        steps[count - 1].dur = 0;
-    }
-    const bool ok = scratch != NULL;
-    stk__free(scratch);
-    return ok;
-}
-
-/* Steps whose wait for data lies before the marker get it. */
-static bool take_waits_in(const stk__classifier *c, stk__steps *out)
-{
-    uint32_t *lists = tracks_by_process(c->trace);
-    bool ok = lists != NULL;
-    for (size_t i = 0, end; ok && i < out->count; i = end) {
-        for (end = i; end < out->count && out->rows[end].process == out->rows[i].process &&
-                      out->rows[end].file == out->rows[i].file;)
+    bool ok = true;
+    for (size_t i = 0, end; ok && i < steps->count; i = end) {
+        const stk__step *first = &steps->rows[i];
+        for (end = i; end < steps->count && steps->rows[end].process == first->process &&
+                      steps->rows[end].file == first->file;)
             end++;
-        const unsigned kind = out->rows[i].kind;
-        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING)
-            ok = start_at_waits(c, lists, &out->rows[i], end - i);
-        else if (kind == STK__STEP_XPROF)
-            ok = close_gaps(&out->rows[i], end - i);
-        else if (kind == STK__STEP_TOLD)
-            ok = last_until_next(&out->rows[i], end - i);
+        if (first->kind == STK__STEP_XPROF)
+            ok = close_gaps(&steps->rows[i], end - i);
     }
-    stk__free(lists);
     return ok;
-}
-
-static stk_status steps_from_marks(const stk__classifier *c, const marks *m, stk__steps *out, stk_error *err)
-{
-    out->rows = stk__calloc(m->count, sizeof *out->rows);
-    if (!out->rows)
-        return stk__nomem(m->count * sizeof *out->rows, err);
-    make_rows(m, out);
-    if (!take_waits_in(c, out)) {
-        stk__steps_clear(out);
-        return stk__nomem(c->trace->track_count * sizeof(uint32_t), err);
-    }
-    out->from = STK__STEPS_MARKERS;
-    out->confidence = 1;
-    name_marker(c->trace, &m->rows[0], out);
-    return STK_OK;
 }
 
 stk_status stk__steps_find_told(const stk__trace *t, const stk__told *told, stk__steps *out, stk_error *err)

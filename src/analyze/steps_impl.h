@@ -14,7 +14,7 @@
  *   stk_step_end() and wait outside. So a step starts where the trainer asked for its batch: at the first input wait
  *   since the step before.
  * - XPROF: TensorFlow's and JAX' annotations ("train", with step_num) may span the call alone. XProf takes the
- *   marker's interval as it is; where markers leave time between them, a step here starts at the end of the one before.
+ *   marker's interval as it is, and so do we, but for the verdict: see stk__steps_close_gaps.
  * - LIGHTNING: run_training_batch leaves the fetch out, which is a slice of its own before it: as RECORDER.
  * - DEVICE: the row "Steps" of a device, which XProf takes where the host's markers do not hold the device's work.
  */
@@ -31,5 +31,11 @@ typedef enum stk__step_kind {
 
 /* Adds the steps of files without markers; `out` is empty. Leaves it so when nothing is regular enough. */
 stk_status stk__steps_infer(const stk__classifier *c, stk__steps *out, stk_error *err);
+
+/*
+ * A loop may fetch outside of its markers. Where markers of XProf's kind leave time between them, each step but the
+ * first starts where the one before ends. False: out of memory.
+ */
+bool stk__steps_close_gaps(stk__steps *steps);
 
 #endif

@@ -126,17 +126,20 @@ def test_copies_to_the_device_are_input(program, directory):
 
 
 def test_time_without_events_is_potentially_input(program, directory):
-    events = [e for e in tracelib.kineto(0.01) if e["name"] not in ("vectorized_add",)]
+    known = ("vectorized_add", "Optimizer.step#SGD.step", "train.py(17): <module>")
+    events = [e for e in tracelib.kineto(0.01) if e["name"] not in known]
     found = diagnose(program, directory, events)
     assert found["verdict"] == "not_input_bound" and found["potentially_input_bound"], found
     assert found["breakdown"]["other"]["percent"] > 30, found["breakdown"]
 
 
-def test_time_between_markers_is_told(program, directory):
+def test_time_between_markers_counts(program, directory):
+    """XProf does not look at it; a loop that fetches there would look fast."""
     found = diagnose(program, directory, tracelib.tensorflow(0.1, gap=0.25))
-    assert abs(found["input_percent"] - 10) < 0.5, found["input_percent"]  # of the markers' time, as XProf has it
-    assert abs(found["between_percent"] - 20) < 1, found["between_percent"]
-    assert any("between the steps' markers" in line for line in found["evidence"]), found["evidence"]
+    assert abs(found["input_percent"] - 8) < 0.5, found["input_percent"]  # 10 % of 80 %
+    assert found["between_percent"] < 0.1, found["between_percent"]
+    found = diagnose(program, directory, tracelib.tensorflow(0.1, gap=0.04))
+    assert abs(found["input_percent"] - 10) < 0.5, found["input_percent"]  # too little to matter: as XProf has it
 
 
 def test_stage_of_tf_data_is_the_map_behind_the_prefetch(program, directory):
