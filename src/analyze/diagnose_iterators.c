@@ -44,6 +44,7 @@ typedef struct tree {
     stk__keymap id_rows;
     stk__spans waits; /* of the loop */
     bool has_waits;   /* those are known by something else than the roots themselves */
+    bool has_nested;  /* the roots that are waited for lie inside of waits on the same thread */
 } tree;
 
 /* ---- text ---- */
@@ -244,11 +245,40 @@ static bool collect_id(tree *tr, size_t slice)
     return true;
 }
 
+static bool is_wait(const tree *tr, size_t slice)
+{
+    const stk__rank *rank = &tr->f->d->ranks[tr->f->rank];
+    const stk__trace *t = tr->f->d->trace;
+    return stk__classify(tr->f->c, slice, rank->waits) == STK__HOST_WAIT_INPUT &&
+           (!rank->own_waits_only || stk__track_root(t, t->slices.track[slice]) == rank->main_track);
+}
+
 static bool collect_wait(tree *tr, size_t slice)
 {
     const stk__trace *t = tr->f->d->trace;
-    return stk__classify(tr->f->c, slice, tr->f->d->ranks[tr->f->rank].waits) != STK__HOST_WAIT_INPUT ||
+    return !is_wait(tr, slice) ||
            stk__spans_add(&tr->waits, t->slices.ts[slice], t->slices.ts[slice] + t->slices.dur[slice]);
+}
+
+/* A root that some thread calls for itself lies inside of no wait of the loop. */
+static bool is_nested_root(const tree *tr, size_t slice)
+{
+    const stk__slices *s = &tr->f->d->trace->slices;
+    int level = 0;
+    if (!stk__iterator_is_root(tr->x, slice))
+        return false;
+    for (uint32_t up = s->parent[slice]; up != STK__NONE && level < MAX_LEVEL; up = s->parent[up], level++)
+        if (!is_iterator_slice(tr->f->d->trace, up) && is_wait(tr, up))
+            return true;
+    return false;
+}
+
+static bool collect_slice(tree *tr, size_t slice)
+{
+    if (!is_iterator_slice(tr->f->d->trace, slice))
+        return collect_wait(tr, slice);
+    tr->has_nested = tr->has_nested || is_nested_root(tr, slice);
+    return collect_id(tr, slice);
 }
 
 /* First pass: the ids, and when the loop waits. */
@@ -260,7 +290,7 @@ static bool collect(tree *tr)
             continue;
         for (size_t i = t->tracks[k].first_slice, end = i + t->tracks[k].slice_count; i < end; i++) {
             stk__trim_at(t, i);
-            if (is_iterator_slice(t, i) ? !collect_id(tr, i) : !collect_wait(tr, i))
+            if (!collect_slice(tr, i))
                 return false;
         }
     }
@@ -290,7 +320,9 @@ static bool add_slice(tree *tr, size_t i)
         n->path = stk__iterator_of(tr->x, i).path;
     n->calls++;
     /* Where nothing else shows the loop's waits, they are the roots that it calls itself. */
-    const bool root = tr->has_waits ? stk__iterator_is_root(tr->x, i) : stk__iterator_is_wait(tr->x, i);
+    const bool root = tr->has_nested  ? is_nested_root(tr, i)
+                      : tr->has_waits ? stk__iterator_is_root(tr->x, i)
+                                      : stk__iterator_is_wait(tr->x, i);
     return stk__spans_add(&n->runs, from, to) && (!root || stk__spans_add(&n->called, from, to));
 }
 
