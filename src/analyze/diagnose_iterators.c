@@ -28,8 +28,8 @@ typedef struct node {
 typedef struct known {
     stk__iterator_id parent;
     stk__string path;
-    uint32_t node; /* STK__NONE: not placed */
-    bool placing;  /* guards against circles */
+    uint32_t node; /* STK__NONE: none */
+    bool placed;   /* node is set, or being looked for: ids may go round in circles */
 } known;
 
 typedef struct tree {
@@ -197,15 +197,15 @@ static bool is_long(const tree *tr, stk__string path)
 static uint32_t id_node(tree *tr, uint32_t row, stk__iterator_id id, int level)
 {
     known *k = &tr->ids[row];
-    if (k->node != STK__NONE || k->placing || level > MAX_LEVEL)
+    if (k->placed || level > MAX_LEVEL)
         return k->node;
+    k->placed = true;
     const uint32_t pipeline = pipeline_node(tr, root_of(tr, id));
     const uint32_t parent_row = id_row(tr, k->parent);
     uint32_t at = STK__NONE;
     if (is_long(tr, k->path) || !k->parent.kind) {
         at = path_node(tr, pipeline, k->path);
     } else {
-        k->placing = true;
         const uint32_t parent = parent_row == STK__NONE ? pipeline : id_node(tr, parent_row, k->parent, level + 1);
         size_t size;
         const char *text = stk__trace_text(tr->f->d->trace, k->path, &size);
@@ -213,7 +213,6 @@ static uint32_t id_node(tree *tr, uint32_t row, stk__iterator_id id, int level)
         if (parent != STK__NONE)
             at = scope_node(tr, parent, text + head, size - head);
     }
-    tr->ids[row].placing = false;
     return tr->ids[row].node = at;
 }
 
