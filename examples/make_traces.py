@@ -14,6 +14,7 @@ import json
 import pathlib
 import random
 import sys
+import zlib
 
 STEPS = 20
 US = 1000  # times here are whole ns
@@ -83,22 +84,30 @@ def worker(seed=2):
     return {"traceEvents": events}
 
 
+def iterator(path, ts, dur):
+    """A call of an iterator as TensorFlow 2 writes it: a short name, and args that say where it stands."""
+    args = {"id": str(zlib.crc32("::".join(path).encode()))}
+    if len(path) > 1:
+        args["parent_id"] = str(zlib.crc32("::".join(path[:-1]).encode()))
+        args["long_name"] = "::".join(["Iterator"] + path)
+    return event("Iterator::" + path[-1], "", ts, dur, 1, 1, args=args)
+
+
 def tensorflow(seed=3):
     """Steps whose input pipeline lists its files anew for every batch."""
     rng = random.Random(seed)
     events = [named("process_name", 1, 0, "/host:CPU"), named("thread_name", 1, 1, "python3"),
-              named("thread_name", 1, 2, "tf_data_iterator"), named("process_name", 2, 0, "/device:GPU:0"),
-              named("thread_name", 2, 7, "Stream #7(Compute)")]
+              named("process_name", 2, 0, "/device:GPU:0"), named("thread_name", 2, 7, "Stream #7(Compute)")]
     ts = 1000 * US
     for step in range(STEPS):
         listing, reading = rng.randrange(6000 * US, 6800 * US), rng.randrange(900 * US, 1100 * US)
         waiting, computing = listing + reading + 300 * US, rng.randrange(15000 * US, 15500 * US)
         events += [event("train", "", ts, waiting + computing + 100 * US, 1, 1, args={"step_num": step}),
                    event("IteratorGetNext", "", ts, waiting, 1, 1),
-                   event("Iterator::Root", "", ts, waiting, 1, 2),
-                   event("Iterator::Root::Map", "", ts + 50 * US, waiting - 100 * US, 1, 2),
-                   event("Iterator::Root::Map::MatchingFiles", "", ts + 100 * US, listing, 1, 2),
-                   event("Iterator::Root::Map::TFRecord", "", ts + 100 * US + listing, reading, 1, 2),
+                   iterator(["Root"], ts, waiting),
+                   iterator(["Root", "Map"], ts + 50 * US, waiting - 100 * US),
+                   iterator(["Root", "Map", "MatchingFiles"], ts + 100 * US, listing),
+                   iterator(["Root", "Map", "TFRecord"], ts + 100 * US + listing, reading),
                    event("conv2d", "", ts + waiting, computing, 2, 7)]
         ts += waiting + computing + 200 * US
     return {"displayTimeUnit": "ns", "traceEvents": events}

@@ -30,12 +30,10 @@ static stk__text *sentence_start(sentence *s)
     return &s->text;
 }
 
-/* A name from the trace, with control bytes escaped and cut to a length that a line can hold. */
-static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name)
+/* Text from the trace, with control bytes escaped and cut to a length that a line can hold. */
+static void put_cut(stk__text *t, const char *label, size_t size)
 {
     char raw[SHOWN_NAME + 1], safe[4 * SHOWN_NAME + 1];
-    size_t size;
-    const char *label = stk__stage_label(d, name, &size);
     const size_t shown = STK_MIN(size, (size_t)SHOWN_NAME);
     memcpy(raw, label, shown);
     raw[shown] = 0;
@@ -43,6 +41,22 @@ static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name)
     stk__text_puts(t, safe);
     if (shown < size)
         stk__text_puts(t, "...");
+}
+
+static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name)
+{
+    size_t size;
+    const char *label = stk__stage_label(d, name, &size);
+    put_cut(t, label, size);
+}
+
+static void put_row(const stk__diagnosis *d, stk__text *t, const stk__stage_row *row)
+{
+    char bytes[STK__LABEL_SIZE];
+    stk__text label;
+    stk__text_fixed(&label, bytes, sizeof bytes);
+    stk__stage_row_label(d, row, &label);
+    put_cut(t, bytes, label.length);
 }
 
 static bool add_evidence(stk__diagnosis *d, const sentence *s)
@@ -289,7 +303,7 @@ static bool tell_stage(stk__diagnosis *d)
         return add_evidence(d, &s);
     }
     stk__text_puts(t, "Slowest stage: ");
-    put_name(d, t, stage->rows[0].name);
+    put_row(d, t, &stage->rows[0]);
     stk__text_printf(t, ", %.1f %% %s; %llu call%s, median ", 100 * stage->rows[0].share, of[stage->kind],
                      (unsigned long long)stage->rows[0].calls, stage->rows[0].calls == 1 ? "" : "s");
     stk__text_duration(t, (double)stage->rows[0].p50);
@@ -382,13 +396,13 @@ static const remedy tf_data_remedies[] = {
     {"DataService", "the data service is too slow: more workers, or faster ones"},
     {"ParallelMap",
      "the mapped function itself is slow: do less in it, map whole batches, or cache() what does not change"},
+    {"MapAndBatch", "the mapped function itself is slow: do less in it, or cache() what does not change"},
     {"Map", "map(..., num_parallel_calls=tf.data.AUTOTUNE); cache() what does not change"},
     {"ParallelInterleave", "more parallel calls, or fewer and larger files"},
     {"Interleave", "interleave(..., num_parallel_calls=tf.data.AUTOTUNE)"},
     {"FlatMap", "use interleave with num_parallel_calls in place of flat_map"},
     {"ParallelBatch", "batches are copied slowly: smaller fields (uint8, not float32) before the batch"},
     {"Batch", "batch(..., num_parallel_calls=tf.data.AUTOTUNE), and smaller fields (uint8, not float32) before it"},
-    {"MapAndBatch", "the mapped function itself is slow: do less in it, or cache() what does not change"},
     {"ParseExample", "parse whole batches (parse_example after batch), and only the features that are used"},
     {"Filter", "filter has no parallel version: filter once ahead of training, or before costly stages"},
     {"Unbatch", "unbatch copies every element: keep batches, or store single elements"},
@@ -447,7 +461,7 @@ static bool advise_inside(stk__diagnosis *d, const stk__classifier *c)
         return d->advice_count ||
                add_advice(d, "the trace does not say what the wait is for: record what loads the data as well");
     sentence s;
-    put_name(d, sentence_start(&s), stage->rows[0].name);
+    put_row(d, sentence_start(&s), &stage->rows[0]);
     return add_advice(d, "%s: do less of it while training (prepare data ahead, cache), or do it in workers", s.bytes);
 }
 
@@ -457,7 +471,7 @@ static bool advise_ops(stk__diagnosis *d)
     size_t size;
     const char *name = stk__stage_label(d, stage->rows[0].name, &size);
     sentence s;
-    put_name(d, sentence_start(&s), stage->rows[0].name);
+    put_row(d, sentence_start(&s), &stage->rows[0]);
     if (!add_advice(d, "%s: %s", s.bytes, find_remedy(op_remedies, name, size)))
         return false;
     if (stage->utilisation >= SATURATED)
@@ -489,14 +503,12 @@ static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
     if (!stage->count)
         return add_advice(d, "the trace does not say what the wait is for: record the input pipeline as well");
     const char *name = stk__stage_label(d, stage->rows[0].name, &size);
-    put_name(d, sentence_start(&s), stage->rows[0].name);
+    put_row(d, sentence_start(&s), &stage->rows[0]);
     switch (stage->kind) {
     case STK__STAGE_TF_DATA: {
         bool prefetches = false;
-        for (size_t i = 0; i < stage->count; i++) {
-            size_t n;
-            prefetches = prefetches || strncmp(stk__stage_label(d, stage->rows[i].name, &n), "Prefetch", 8) == 0;
-        }
+        for (size_t i = 0; i < stage->count; i++)
+            prefetches = prefetches || strstr(stk__trace_str(d->trace, stage->rows[i].name), "Prefetch");
         return add_advice(d, "%s: %s", s.bytes, find_remedy(tf_data_remedies, name, size)) &&
                (prefetches || add_advice(d, "end the pipeline with prefetch(tf.data.AUTOTUNE), so that it runs ahead"));
     }
@@ -575,7 +587,7 @@ static bool stage_what_if(stk__diagnosis *d, const stk__stage_row *row, double w
     const bool paced =
         (stage->kind == STK__STAGE_OPS || stage->kind == STK__STAGE_WORKERS) && stage->utilisation >= SATURATED;
     sentence s, why;
-    put_name(d, sentence_start(&s), row->name);
+    put_row(d, sentence_start(&s), row);
     stk__text_putc(&s.text, ' ');
     put_speed(d, &s.text);
     stk__text *t = sentence_start(&why);

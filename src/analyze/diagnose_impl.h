@@ -3,6 +3,7 @@
 #define STK_ANALYZE_DIAGNOSE_IMPL_H
 
 #include "analyze/diagnose.h"
+#include "analyze/python_frames.h"
 #include "analyze/steps_impl.h"
 
 /* XProf's thresholds, in percent of the step time. */
@@ -12,7 +13,7 @@
 #define STK__LAUNCH_PERCENT 3.0  /* kernel launches worth a word */
 #define STK__BETWEEN_PERCENT 5.0 /* time between markers worth a word */
 
-enum { STK__STAGE_ROWS = 12, STK__SLOWEST = 3, STK__WHAT_IFS = 3, STK__ADVICES = 8 };
+enum { STK__STAGE_ROWS = 12, STK__SLOWEST = 3, STK__WHAT_IFS = 3, STK__ADVICES = 8, STK__LABEL_SIZE = 256 };
 
 typedef enum stk__host_meaning {
     STK__HOST_OPEN,  /* may load data as well as anything else */
@@ -92,6 +93,8 @@ typedef enum stk__stage_kind {
 
 typedef struct stk__stage_row {
     stk__string name;
+    stk__string file; /* of a Python function whose name does not hold it; 0 */
+    int64_t line;     /* 0: not known */
     double ns;    /* self time */
     double share; /* of all rows' time, 0 to 1 */
     uint64_t calls;
@@ -183,6 +186,13 @@ bool stk__diagnosis_explain(stk__diagnosis *d, const stk__classifier *c);
 
 /* "Iterator::Root::Prefetch::ParallelMapV2[0]" -> "ParallelMapV2"; other names as they are. */
 const char *stk__stage_label(const stk__diagnosis *d, stk__string name, size_t *out_size);
+/* The Python function that a row is about; false: it is something else. */
+bool stk__stage_row_frame(const stk__diagnosis *d, const stk__stage_row *row, stk__python_frame *out);
+/*
+ * How people call a row: as above, and "load (train.py:12)" for functions of Python. Raw text of the trace, which fits
+ * into STK__LABEL_SIZE.
+ */
+void stk__stage_row_label(const stk__diagnosis *d, const stk__stage_row *row, stk__text *out);
 /* "12.3 ms" */
 void stk__text_duration(stk__text *t, double ns);
 double stk__percent_of(double part, double whole);

@@ -155,11 +155,12 @@ static void look_at_track(const stk__classifier *c, uint32_t track, stk__rank *r
     }
 }
 
-static bool track_has_waits(const stk__classifier *c, uint32_t track)
+/* Waits of the kinds that count. */
+static bool track_has_waits(const stk__classifier *c, uint32_t track, unsigned waits)
 {
     const stk__trace_track *k = &c->trace->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
-        if (stk__slice_wait(c, i) != STK__WAIT_NONE)
+        if (waits & ~(1u << STK__WAIT_NONE) & 1u << stk__slice_wait(c, i))
             return true;
     return false;
 }
@@ -179,11 +180,11 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
     rank->waits = stk__waits_that_count(rank->waits_seen);
     rank->own_hints_only = by_marker && rank->main_track != STK__NONE;
     /*
-     * A thread that prefetches waits for data without anybody waiting for it. TensorFlow runs ops on any thread, and
-     * XProf counts them all.
+     * A thread that prefetches waits for data without anybody waiting for it. TensorFlow runs the ops of functions on
+     * any thread, and XProf counts them all: so here, where the thread of the markers does not wait itself.
      */
-    rank->own_waits_only = (rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_LIGHTNING) &&
-                           rank->main_track != STK__NONE && track_has_waits(c, rank->main_track);
+    rank->own_waits_only = by_marker && rank->main_track != STK__NONE &&
+                           track_has_waits(c, rank->main_track, rank->waits);
 }
 
 static bool find_mains(const owning *o)

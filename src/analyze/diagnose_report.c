@@ -62,11 +62,9 @@ static void put_percent(stk__text *t, double percent)
     stk__text_printf(t, "%s %%", number);
 }
 
-/* A name from the trace, with control bytes escaped and cut to a length that a line can hold. */
-static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name, bool label)
+/* Text from the trace, with control bytes escaped and cut to a length that a line can hold. */
+static void put_cut(stk__text *t, const char *text, size_t size)
 {
-    size_t size;
-    const char *text = label ? stk__stage_label(d, name, &size) : stk__trace_text(d->trace, name, &size);
     char raw[NAME_WIDTH + 1], safe[4 * NAME_WIDTH + 1];
     const size_t shown = STK_MIN(size, (size_t)NAME_WIDTH);
     memcpy(raw, text, shown);
@@ -78,6 +76,22 @@ static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name, bo
             raw[i] = ' ';
     stk__escape_terminal(raw, safe, sizeof safe);
     stk__text_puts(t, safe);
+}
+
+static void put_name(const stk__diagnosis *d, stk__text *t, stk__string name, bool label)
+{
+    size_t size;
+    const char *text = label ? stk__stage_label(d, name, &size) : stk__trace_text(d->trace, name, &size);
+    put_cut(t, text, size);
+}
+
+static void put_row_name(const stk__diagnosis *d, stk__text *t, const stk__stage_row *row)
+{
+    char bytes[STK__LABEL_SIZE];
+    stk__text label;
+    stk__text_fixed(&label, bytes, sizeof bytes);
+    stk__stage_row_label(d, row, &label);
+    put_cut(t, bytes, label.length);
 }
 
 static void put_headline(const stk__diagnosis *d, stk__text *t)
@@ -107,7 +121,7 @@ static void put_headline(const stk__diagnosis *d, stk__text *t)
     }
     if (d->stage.count && !d->stage.rows[0].is_wait && d->verdict != STK__VERDICT_NOT) {
         stk__text_puts(t, " Most of it in ");
-        put_name(d, t, d->stage.rows[0].name, true);
+        put_row_name(d, t, &d->stage.rows[0]);
         stk__text_puts(t, ".");
     }
     stk__text_printf(t, " Confidence %.0f %%.\n", 100 * d->confidence);
@@ -182,7 +196,7 @@ static void put_stage(const stk__diagnosis *d, stk__text *t)
     stk__text_printf(t, "\n%s\n", titles[d->stage.kind]);
     for (size_t i = 0; i < d->stage.count && i < 6; i++) {
         stk__text_printf(t, "  %5.1f %%   ", 100 * d->stage.rows[i].share);
-        put_name(d, t, d->stage.rows[i].name, true);
+        put_row_name(d, t, &d->stage.rows[i]);
         stk__text_printf(t, " (%llu calls)\n", (unsigned long long)d->stage.rows[i].calls);
     }
 }
@@ -384,9 +398,16 @@ static void json_stage_row(const stk__diagnosis *d, stk__text *t, const stk__sta
 {
     size_t size;
     const char *label = stk__stage_label(d, row->name, &size);
+    stk__python_frame p;
+    const bool python = stk__stage_row_frame(d, row, &p);
     key(t, "name");
-    stk__text_json(t, label, size);
+    stk__text_json(t, python ? p.function : label, python ? p.function_size : size);
     json_string(d, t, "path", row->name);
+    if (python) {
+        key(t, "file");
+        stk__text_json(t, p.file, p.file_size);
+        json_int(t, "line", p.line);
+    }
     json_double(t, "share", row->share);
     json_int(t, "self_ns", whole_ns(row->ns));
     json_int(t, "calls", (int64_t)row->calls);

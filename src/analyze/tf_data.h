@@ -11,7 +11,7 @@
 typedef struct stk__tf_data {
     const stk__trace *trace;
     stk__string id, parent_id, long_name; /* keys of args; STK__NONE: no slice has them */
-    bool has_root;                        /* something is called "Iterator::Root" or, in old versions, "Iterator::Model" */
+    bool has_root; /* something is called "Iterator::Root" or, in old versions, "Iterator::Model" */
 } stk__tf_data;
 
 /* A value of `id` or `parent_id`: integers, or interned text where a file has text or more than 63 bits. */

@@ -328,6 +328,10 @@ void stk__chrome_free(stk__chrome *r)
     stk__text_clear(&r->text);
     stk__keymap_clear(&r->async_process);
     stk__keymap_clear(&r->tids);
+    stk__keymap_clear(&r->sampled_rows);
+    for (size_t i = 0; i < r->sampled_count; i++)
+        stk__free(r->sampled[i].tracks);
+    stk__free(r->sampled);
     stk__chrome_stacks_clear(&r->stacks);
     stk__free(r->event.args);
     stk__free(r->keys);

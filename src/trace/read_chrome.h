@@ -89,6 +89,12 @@ typedef struct stk__chrome_place {
     bool used;
 } stk__chrome_place;
 
+/* Tracks of the slices that are open in a thread of py-spy's, outermost first. */
+typedef struct stk__chrome_sampled {
+    uint32_t *tracks;
+    size_t count, capacity;
+} stk__chrome_sampled;
+
 /* A key of args, and the one that came behind it last time. */
 typedef struct stk__chrome_key {
     char text[56]; /* with the closing quote */
@@ -178,6 +184,9 @@ typedef struct stk__chrome {
     uint32_t process_rows, thread_rows; /* of this file, so far */
     stk__keymap async_process;          /* process of an id that holds in the whole file: that of its first event */
     stk__keymap tids;                   /* first thread of a tid */
+    stk__chrome_sampled *sampled;       /* threads that py-spy saw, and their rows by tid */
+    size_t sampled_count, sampled_capacity;
+    stk__keymap sampled_rows;
     stk__chrome_stacks stacks;
 } stk__chrome;
 

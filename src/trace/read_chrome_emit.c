@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "trace/read_chrome.h"
+#include "base/mem.h"
 
 #include "base/banned.h"
 
@@ -205,15 +206,45 @@ static void emit_complete(stk__chrome *r, int64_t ts)
     emit_sides(r, place, ts);
 }
 
+/*
+ * py-spy tells threads apart by their tid alone. Forked processes have the same ones, so that an end may carry the pid
+ * of whichever process was sampled next: it belongs to the last begin of its tid that is open.
+ */
+static uint32_t sampled_track(stk__chrome *r, const stk__chrome_place *place, char phase)
+{
+    const stk__key key = {{(uint64_t)place->tid.number, place->tid.text}};
+    bool fresh = false;
+    const uint32_t *row = stk__keymap_place(&r->sampled_rows, key, (uint32_t)r->sampled_count, &fresh);
+    if (!row || !stk__grow((void **)&r->sampled, &r->sampled_capacity, (size_t)*row + 1, sizeof *r->sampled)) {
+        stk__chrome_nomem(r, r->sampled_count * sizeof *r->sampled);
+        return place->track;
+    }
+    stk__chrome_sampled *s = &r->sampled[*row];
+    if (fresh) {
+        *s = (stk__chrome_sampled){0};
+        r->sampled_count++;
+    }
+    if (phase == 'E')
+        return s->count ? s->tracks[--s->count] : place->track;
+    if (stk__grow((void **)&s->tracks, &s->capacity, s->count + 1, sizeof *s->tracks))
+        s->tracks[s->count++] = place->track;
+    else
+        stk__chrome_nomem(r, s->count * sizeof *s->tracks);
+    return place->track;
+}
+
 static void emit_begin_end(stk__chrome *r, char phase, int64_t ts)
 {
     const stk__chrome_place *place = stk__chrome_find_place(r);
     const names n = names_of(r);
+    uint32_t track = place->track;
+    if (STK_UNLIKELY(stk__chrome_is(stk__chrome_get(&r->event, STK__CHROME_CAT), "py-spy", strlen("py-spy"))))
+        track = sampled_track(r, place, phase);
     put_slice_args(r);
     if (phase == 'B')
-        stk__builder_begin(r->b, place->track, ts, n.name, n.category);
+        stk__builder_begin(r->b, track, ts, n.name, n.category);
     else
-        stk__builder_end(r->b, place->track, ts, n.name);
+        stk__builder_end(r->b, track, ts, n.name);
     emit_sides(r, place, ts);
 }
 

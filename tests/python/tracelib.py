@@ -1,6 +1,7 @@
 """Traces with a known share of input wait, in the dialects of TensorFlow, PyTorch, JAX and our recorder."""
 import json
 import random
+import zlib
 
 STEP_US = 10000
 HOST, MAIN = 701, 701
@@ -24,19 +25,38 @@ def slice_(name, ts, dur, pid, tid, cat=None, **args):
     return event
 
 
-def iterators(ts, dur, pid, consumer, producer):
+def iterator(path, ts, dur, pid, tid, long_names=False, pipeline=0):
+    """
+    One call, as TensorFlow 2 writes it: the op's name alone, and args that say where it stands; the root has neither
+    parent nor long name. With long_names, the whole path is the name and there are no args.
+    """
+    if long_names:
+        return slice_("::".join(["Iterator"] + path), ts, dur, pid, tid)
+    args = {"id": str(2**63 + zlib.crc32(repr((path, pipeline)).encode()))}
+    if len(path) > 1:
+        args["parent_id"] = str(2**63 + zlib.crc32(repr((clean(path[:-1]), pipeline)).encode()))
+        args["long_name"] = "::".join(["Iterator"] + path)
+    return slice_("Iterator::" + path[-1], ts, dur, pid, tid, **args)
+
+
+def clean(path):
+    """A parent's own path: "Interleave[2]" is what its children call it."""
+    return path[:-1] + [path[-1].split("[")[0]]
+
+
+def iterators(ts, dur, pid, consumer, producer, long_names=False):
     """A root that is blocked in a prefetch, which waits for a map on another thread: 80 % map, 10 % records."""
-    root, prefetch = "Iterator::Root", "Iterator::Root::Prefetch"
-    map_, record = prefetch + "::ParallelMapV2", prefetch + "::ParallelMapV2::TFRecord"
-    return [slice_(root, ts, dur, pid, consumer), slice_(prefetch, ts, dur, pid, consumer),
-            slice_(map_, ts + 0.05 * dur, 0.9 * dur, pid, producer),
-            slice_(record, ts + 0.1 * dur, 0.1 * dur, pid, producer)]
+    path = ["Root", "Prefetch", "ParallelMapV2", "TFRecord"]
+    return [iterator(path[:1], ts, dur, pid, consumer, long_names),
+            iterator(path[:2], ts, dur, pid, consumer, long_names),
+            iterator(path[:3], ts + 0.05 * dur, 0.9 * dur, pid, producer, long_names),
+            iterator(path, ts + 0.1 * dur, 0.1 * dur, pid, producer, long_names)]
 
 
-def tensorflow(share, steps=40, markers=True, gap=0.0):
+def tensorflow(share, steps=40, markers=True, gap=0.0, long_names=False):
     """As XProf's trace viewer writes it: markers "train" around the call, IteratorGetNext in it, kernels on a stream."""
     events = [meta("process_name", HOST, 0, name="/host:CPU"), meta("process_name", 1, 0, name="/device:GPU:0"),
-              meta("thread_name", HOST, MAIN, name="python"), meta("thread_name", HOST, 2, name="tf_data"),
+              meta("thread_name", HOST, MAIN, name="python"), meta("thread_name", HOST, 2, name="tf_data_prefetch"),
               meta("thread_name", 1, 13, name="Stream #13(Compute)"),
               meta("thread_name", 1, 99, name="TensorFlow Ops")]
     for step in range(steps):
@@ -46,9 +66,9 @@ def tensorflow(share, steps=40, markers=True, gap=0.0):
         events.append(slice_("FunctionRun", ts, STEP_US, HOST, MAIN))
         if wait:
             events.append(slice_("IteratorGetNext", ts, wait, HOST, MAIN))
-            events += iterators(ts, wait, HOST, MAIN, 2)
+            events += iterators(ts, wait, HOST, MAIN, 2, long_names)
         # An iterator that runs ahead, behind compute: it blocks nobody.
-        events.append(slice_("Iterator::Root::Prefetch::ParallelMapV2", ts + wait, 0.2 * STEP_US, HOST, 2))
+        events.append(iterator(["Root", "Prefetch", "ParallelMapV2"], ts + wait, 0.2 * STEP_US, HOST, 2, long_names))
         events.append(slice_("ExecutorState::Process", ts + wait, 0.1 * STEP_US, HOST, MAIN))
         half = (STEP_US - wait) / 2
         events.append(slice_("volta_sgemm_fp16", ts + wait, half, 1, 13))
