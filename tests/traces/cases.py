@@ -11,8 +11,10 @@ BOUND, SOME, NOT = "highly_input_bound", "moderately_input_bound", "not_input_bo
 
 
 def case(name, loop, options, verdict, visible, stage, text, **more):
-    return dict(more, name=name, loop=loop, options=options.split("|") if "|" in options else options.split(),
-                verdict=verdict, visible=visible, stage=stage, text=text)
+    options = options.split("|") if "|" in options else options.split()
+    if "--stack" in options:  # every call of a function is in the file
+        options += ["--steps", "5" if "checkpoint" in options else "8"]
+    return dict(more, name=name, loop=loop, options=options, verdict=verdict, visible=visible, stage=stage, text=text)
 
 
 def torch_loader():

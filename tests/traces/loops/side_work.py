@@ -38,9 +38,9 @@ def rounds_for(seconds, once):
 
 
 def make_work(kind, job):
-    outputs = np.random.default_rng(1).random((2000, 30))
+    outputs = np.random.default_rng(1).random((8000, 30))
     file = open("log.ndjson", "w", encoding="utf-8")
-    values = outputs[:200, 0].tolist()
+    values = outputs[:, 0].tolist()
     work = {"metrics": lambda n: step_b(outputs, n), "log": lambda n: report(file, values, n),
             "checkpoint": lambda n: save(job.model, job.optimizer, n)}[kind]
     work(1)
