@@ -24,14 +24,14 @@ class Samples(Dataset):
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
                 torch.rand(100000).sort()
-        else:
+        elif seconds:
             time.sleep(seconds)
         return torch.rand(trainer.FEATURES)
 
 
 def make_loader(args, meter, share):
     """Workers share the work and run ahead; the loop waits for what is left."""
-    factor = part(share)
+    factor = part(share) if share > 0.05 else 0
     if args.workers:
         factor = args.workers / (1 - share) if share > 0.05 else 0.1
     return DataLoader(Samples(meter.work, factor / trainer.BATCH, args.busy), batch_size=trainer.BATCH,
