@@ -1,7 +1,7 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
 .PHONY: all help deps build test lint demo fuzz bench numerics export-check bench-check format wheel test-frameworks \
-        install clean
+        traces install clean
 
 all: build ## build build/stoker and libstoker.so
 
@@ -58,6 +58,9 @@ wheel: ## the Python package for every CPython from 3.10 on: dist/*.whl
 test-frameworks: ## the Python package with PyTorch, TensorFlow, Lightning, Hugging Face, timm, Keras (large downloads)
 	@scripts/deps.sh wheel
 	@scripts/test_frameworks.sh
+
+traces: ## record the labelled profiles of tests/data/verdicts anew (large downloads, a quiet machine)
+	@scripts/make_traces.sh
 
 install: build ## install to the prefix of the build directory
 	@meson install -C build

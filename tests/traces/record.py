@@ -1,0 +1,205 @@
+"""Records the labelled profiles: record.py ENVIRONMENT OUT-DIRECTORY [NAME-PATTERN...]. See tests/data/verdicts/README.md."""
+import fnmatch
+import getpass
+import gzip
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import cases
+
+LOOPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loops")
+PLACE = "/tmp/train"  # paths get into profiles: this one tells nothing about the machine
+MOST_BYTES, TRIES, SPY_SECONDS = 300000, 6, 4
+FRAMEWORKS = {"tfdata": "tensorflow", "keras_fit": "tensorflow", "jax_loop": "jax"}
+PACKAGES = {"torch": "torch", "tensorflow": "tensorflow_cpu", "jax": "jax"}
+
+
+class Recorder:
+    def __init__(self, environment, directory):
+        self.directory = directory
+        os.makedirs(directory, exist_ok=True)
+        shutil.rmtree(PLACE, ignore_errors=True)
+        os.makedirs(PLACE)
+        os.symlink(os.path.realpath(environment), PLACE + "/env")
+        self.python, self.spy = PLACE + "/env/bin/python", PLACE + "/env/bin/py-spy"
+        query = ("import importlib.metadata as m, json, platform, sys; print(json.dumps([sys.base_prefix, dict({n: m.version(n) "
+                 "for n in ('torch', 'tensorflow_cpu', 'jax', 'numpy', 'py-spy')}, python=platform.python_version())]))")
+        self.prefix, self.versions = json.loads(subprocess.check_output([self.python, "-c", query]))
+        self.environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", JAX_PLATFORMS="cpu",
+                                PYTHONDONTWRITEBYTECODE="1", CUDA_VISIBLE_DEVICES="", TF_USE_LEGACY_KERAS="0")
+
+    def prepare(self, case):
+        for name in os.listdir(PLACE):
+            if name != "env":
+                path = os.path.join(PLACE, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        for name in ("meter.py", "trainer.py"):
+            shutil.copy(os.path.join(LOOPS, name), PLACE)
+        shutil.copy(os.path.join(LOOPS, case["loop"] + ".py"), PLACE + "/train.py")
+
+    def start(self, command, **more):
+        return subprocess.Popen(command, cwd=PLACE, env=self.environment, stdout=subprocess.PIPE,
+                                stderr=open(PLACE + "/errors", "w"), text=True, **more)
+
+    def train(self, case):
+        """Runs a loop that profiles itself: (names of files in PLACE, steps)."""
+        framework = FRAMEWORKS.get(case["loop"], "torch")
+        out = "trace.json" if framework == "torch" else "trace.xplane.pb"
+        names = ["rank%d.json" % rank for rank in range(case["ranks"])] if "ranks" in case else [out]
+        command = [self.python, "train.py", "--out", "rankRANK.json" if "ranks" in case else out, *case["options"]]
+        if case.get("spy") == "beside":
+            command = [self.spy, "record", "--subprocesses", "--format", "chrometrace", "-o", "spy.json", "--", *command]
+            names.append("spy.json")
+        process = self.start(command)
+        output, _ = process.communicate(timeout=300)
+        lines = [line for line in output.splitlines() if line.startswith("[[")]
+        assert process.returncode == 0 and len(lines) == case.get("ranks", 1), open(PLACE + "/errors").read()[-3000:]
+        return names, [step for line in lines for step in json.loads(line)]
+
+    def look_on(self, case):
+        """py-spy on a loop that runs already; the steps are those under its eyes."""
+        process = self.start([self.python, "train.py", *case["options"]])
+        line = process.stdout.readline()
+        assert line == "ready\n", open(PLACE + "/errors").read()[-3000:]
+        began = time.perf_counter()
+        subprocess.run([self.spy, "record", "--format", "chrometrace", "-o", "spy.json", "--duration", str(SPY_SECONDS),
+                        "--pid", str(process.pid)], cwd=PLACE, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ended = time.perf_counter()
+        open(PLACE + "/stop", "w").close()
+        steps = json.loads(process.stdout.readlines()[-1])
+        assert process.wait() == 0
+        return ["spy.json"], [s for s in steps if s[0] >= began and s[0] + s[2] <= ended]
+
+    def clean(self, data, name):
+        """Without the machine's name and where its Python lies."""
+        if name.endswith(".json"):
+            data = re.sub(rb'("host_name": )"[^"]*"', rb'\1"host"', data).replace(self.prefix.encode(), b"/usr")
+        else:
+            data = without_host_names(data)
+        for secret in (self.prefix, os.path.realpath(PLACE + "/env"), os.path.expanduser("~/"), os.getcwd() + "/",
+                       '"%s"' % socket.gethostname()):
+            assert secret.encode() not in data, (name, secret)
+        if len(getpass.getuser()) > 4:
+            assert getpass.getuser().encode() not in data, name
+        return data
+
+    def keep(self, case, names):
+        kept = []
+        for name in names:
+            with open(os.path.join(PLACE, name), "rb") as file:
+                data = self.clean(file.read(), name)
+            stem, _, end = name.partition(".")
+            more = "" if stem == "trace" or names == ["spy.json"] else "." + stem
+            kept.append("%s%s.%s.gz" % (case["name"], more, end))
+            packed = gzip.compress(data, 9, mtime=0)
+            assert len(packed) <= MOST_BYTES, (kept[-1], len(packed))
+            with open(os.path.join(self.directory, kept[-1]), "wb") as file:
+                file.write(packed)
+        return kept
+
+    def record(self, case):
+        """One entry for truth.json, once the machine was quiet enough."""
+        for attempt in range(TRIES):
+            self.prepare(case)
+            names, steps = (self.look_on if case.get("spy") == "alone" else self.train)(case)
+            problem = unfit(case, steps)
+            if not problem:
+                return self.entry(case, self.keep(case, names), steps)
+            print("%s: %s; again" % (case["name"], problem), flush=True)
+        return None
+
+    def entry(self, case, files, steps):
+        framework = FRAMEWORKS.get(case["loop"], "torch")
+        tools = {name: self.versions[name] for name in
+                 [PACKAGES[framework], "numpy", "python"] + (["py-spy"] if "spy" in case else [])}
+        return {"name": case["name"], "files": files, "framework": framework, "tools": tools,
+                "command": " ".join([case["loop"] + ".py"] + [repr(o) if " " in o else o for o in case["options"]]),
+                "steps": len(steps), "input_percent": round(share_of(steps), 2)}
+
+
+def labelled(entry, case):
+    """What was measured, and what cases.py says about it today."""
+    return dict(entry, **{key: case[key] for key in ("group", "verdict", "visible", "stage", "worst_rank", "text")
+                          if key in case})
+
+
+def write_truth(path, known):
+    listed = [labelled(known[c["name"]], c) for c in cases.all_cases() if c["name"] in known]
+    with open(path, "w") as file:
+        json.dump({"cases": listed}, file, indent=1)
+        file.write("\n")
+
+
+def without_host_names(data):
+    """XSpace.hostnames, field 4 of the outermost message, left out."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            byte = data[at]
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value, at
+    kept, at = [], 0
+    while at < len(data):
+        tag, body = varint(at)
+        assert tag & 7 == 2, "a field of XSpace that is not a message or string"
+        size, body = varint(body)
+        if tag >> 3 != 4:
+            kept.append(data[at:body + size])
+        at = body + size
+    return b"".join(kept)
+
+
+def share_of(steps):
+    return 100 * sum(step[1] for step in steps) / sum(step[2] for step in steps)
+
+
+def verdict_of(share):
+    return cases.BOUND if share >= 20 else cases.SOME if share >= 5 else cases.NOT
+
+
+def unfit(case, steps):
+    """Why a recording tells nothing: the share is too near to a threshold, or one step decides."""
+    share = share_of(steps)
+    if verdict_of(share) != case["verdict"] or 3.2 < share < 7.5 or 16.5 < share < 25:
+        return "%.1f %% of the time is fetching" % share
+    if "--no-marks" in case["options"] or case.get("spy") == "alone" or case["loop"] == "jax_loop":
+        # Whoever has to guess the steps may miss one.
+        apart = max(abs(share - share_of(steps[:i] + steps[i + 1:])) for i in range(len(steps)))
+        if apart > 1:
+            return "%.1f points depend on one step" % apart
+    return None
+
+
+def main():
+    environment, directory, *patterns = sys.argv[1:]
+    wanted = [c for c in cases.all_cases() if not patterns or any(fnmatch.fnmatch(c["name"], p) for p in patterns)]
+    recorder = Recorder(environment, directory)
+    path = os.path.join(directory, "truth.json")
+    known = {}
+    if os.path.exists(path):
+        with open(path) as file:
+            known = {entry["name"]: entry for entry in json.load(file)["cases"]}
+    failed = []
+    for case in wanted:
+        entry = recorder.record(case)
+        if not entry:
+            failed.append(case["name"])
+            continue
+        known[case["name"]] = entry
+        print("%-34s %6.2f %%  %s" % (case["name"], entry["input_percent"], case["verdict"]), flush=True)
+        write_truth(path, known)
+    write_truth(path, known)
+    if failed:
+        sys.exit("record.py: too noisy: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
