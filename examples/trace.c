@@ -62,7 +62,7 @@ static stk_status ask(stk_trace *trace, const char *sql, stk_error *err)
 {
     char *verdict = NULL;
     stk_table *table = NULL;
-    stk_status status = stk_trace_diagnose(trace, 0, &verdict, NULL, err);
+    stk_status status = stk_trace_diagnose(trace, NULL, &verdict, NULL, err);
     if (status == STK_OK) {
         printf("%.*s\n\n", (int)strcspn(verdict, "\n"), verdict); /* its first line says it all */
         status = stk_trace_query(trace, sql, &table, err);

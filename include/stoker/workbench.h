@@ -114,12 +114,23 @@ typedef struct stk_top_options {
 /* Totals per name, as `stoker top`. `options` may be NULL. Since 0.1. */
 STK_API stk_status stk_trace_top(stk_trace *trace, const stk_top_options *options, stk_table **out, stk_error *err);
 
+typedef struct stk_diagnose_options {
+    size_t struct_size;
+    double what_if;           /* how many times faster a stage is in the what-if, above 1; 0: 2 */
+    const char *const *waits; /* globs: slices and Python functions that wait for data; then nothing else counts */
+    size_t wait_count;
+    const char *const *steps; /* globs: slices that start a step, which lasts until the next one */
+    size_t step_count;
+    bool one_rank; /* only the steps of `rank` */
+    int64_t rank;
+} stk_diagnose_options;
+
 /*
- * The verdict of `stoker diagnose`, for people and as one JSON object; each may be NULL. Freed by stk_free. `what_if`
- * is how many times faster a stage is in the what-if, above 1; 0: 2. Since 0.1.
+ * The verdict of `stoker diagnose`, for people and as one JSON object; each may be NULL. Freed by stk_free. `options`
+ * may be NULL. Since 0.1.
  */
-STK_API stk_status stk_trace_diagnose(stk_trace *trace, double what_if, char **out_text, char **out_json,
-                                      stk_error *err);
+STK_API stk_status stk_trace_diagnose(stk_trace *trace, const stk_diagnose_options *options, char **out_text,
+                                      char **out_json, stk_error *err);
 
 #ifdef __cplusplus
 }

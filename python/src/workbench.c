@@ -183,7 +183,7 @@ typedef struct question {
     stk_trace *trace;
     const char *text; /* SQL, or the name of a table */
     stk_top_options top;
-    double what_if;
+    stk_diagnose_options diagnose;
     /* set by ask */
     stk_status status;
     stk_error err;
@@ -212,7 +212,7 @@ static stk_status ask_top(question *q)
 
 static stk_status ask_diagnose(question *q)
 {
-    return stk_trace_diagnose(q->trace, q->what_if, &q->report, &q->json, &q->err);
+    return stk_trace_diagnose(q->trace, &q->diagnose, &q->report, &q->json, &q->err);
 }
 
 static void *answer(void *arg)
@@ -362,12 +362,43 @@ static PyObject *trace_top(PyObject *object, PyObject *args, PyObject *kwargs)
     return ask_for_table(object, &q);
 }
 
+/* The texts of a tuple, which must stay alive; NULL with an exception set. Freed by PyMem_Free. */
+static const char **texts_of(PyObject *tuple)
+{
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    const char **texts = PyMem_Malloc(((size_t)count + 1) * sizeof *texts);
+    if (!texts)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; texts && i < count; i++) {
+        texts[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), NULL);
+        if (texts[i])
+            continue;
+        PyMem_Free(texts);
+        texts = NULL;
+    }
+    return texts;
+}
+
 static PyObject *trace_diagnose(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {(char *)"what_if", NULL};
-    question q = {.ask = ask_diagnose};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$d:diagnose", names, &q.what_if) ||
-        !ask((trace_object *)object, &q))
+    static char *names[] = {(char *)"what_if", (char *)"wait", (char *)"step", (char *)"rank", NULL};
+    question q = {.ask = ask_diagnose, .diagnose = {.struct_size = sizeof q.diagnose}};
+    PyObject *wait = NULL, *step = NULL;
+    long long rank = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$dO!O!L:diagnose", names, &q.diagnose.what_if, &PyTuple_Type, &wait,
+                                     &PyTuple_Type, &step, &rank))
+        return NULL;
+    const char **waits = wait ? texts_of(wait) : NULL, **steps = step ? texts_of(step) : NULL;
+    q.diagnose.waits = waits;
+    q.diagnose.wait_count = waits ? (size_t)PyTuple_Size(wait) : 0;
+    q.diagnose.steps = steps;
+    q.diagnose.step_count = steps ? (size_t)PyTuple_Size(step) : 0;
+    q.diagnose.one_rank = rank >= 0;
+    q.diagnose.rank = rank;
+    const bool answered = !PyErr_Occurred() && ask((trace_object *)object, &q);
+    PyMem_Free(waits);
+    PyMem_Free(steps);
+    if (!answered)
         return NULL;
     PyObject *report = PyUnicode_DecodeUTF8(q.report, (Py_ssize_t)strlen(q.report), "replace");
     PyObject *json = PyUnicode_DecodeUTF8(q.json, (Py_ssize_t)strlen(q.json), "replace");

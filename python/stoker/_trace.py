@@ -13,7 +13,7 @@ from ._text import parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Any, overload
 
@@ -107,6 +107,16 @@ class Table:
 
     def _repr_html_(self) -> str:
         return html_table(self.names, self.kinds, self[:_SHOWN], len(self))
+
+
+def _patterns(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _rank(rank: int | None) -> int:
+    if rank is not None and rank < 0:
+        raise ValueError(f"rank is {rank}, wanted 0 or more")
+    return -1 if rank is None else rank
 
 
 class Diagnosis:
@@ -219,13 +229,25 @@ class Trace:
         """
         return Table(self._trace.query(query))
 
-    def diagnose(self, *, what_if: float = 2) -> Diagnosis:
+    def diagnose(
+        self,
+        *,
+        what_if: float = 2,
+        wait: str | Iterable[str] = (),
+        step: str | Iterable[str] = (),
+        rank: int | None = None,
+    ) -> Diagnosis:
         """Whether training waits for its input, and what would help.
 
         Args:
             what_if: how many times faster a stage is in the what-if.
+            wait: names of slices or Python functions that wait for data, as patterns: "*get_batch*".
+            step: names of slices that start a step, which lasts until the next one.
+            rank: look at this rank alone.
         """
-        return Diagnosis(*self._trace.diagnose(what_if=what_if))
+        return Diagnosis(
+            *self._trace.diagnose(what_if=what_if, wait=_patterns(wait), step=_patterns(step), rank=_rank(rank))
+        )
 
     def table(self, name: str) -> Table:
         """One of the tables or views that `tables()` lists, whole: "slice", "counter", "sample", ..."""

@@ -171,28 +171,17 @@ static bool tell_waits(stk__diagnosis *d)
     return add_evidence(d, &s);
 }
 
-/* "get_batch (nano.py:6)" for a Python function, other names as they are. */
-static void put_function(const stk__diagnosis *d, stk__text *t, stk__string name)
+/* "get_batch (nano.py:6)"; of a C function its name, without the address that tracers write. */
+static void put_function(const stk__diagnosis *d, stk__text *t, const stk__place *at)
 {
+    const stk__stage_row row = {.name = at->name, .file = at->file, .line = at->line};
     size_t size;
-    const char *text = stk__trace_text(d->trace, name, &size);
-    stk__python_frame f;
-    char raw[2 * SHOWN_NAME + 32], safe[4 * sizeof raw];
-    if (!stk__python_frame_parse(text, size, &f)) {
-        put_name(d, t, name);
-        return;
-    }
-    const int function = (int)STK_MIN(f.function_size, (size_t)SHOWN_NAME);
-    const size_t shown = STK_MIN(f.file_size, (size_t)SHOWN_NAME);
-    const char *file = f.file + (f.file_size - shown);
-    if (!shown)
-        snprintf(raw, sizeof raw, "%.*s", function, f.function);
-    else if (f.line > 0)
-        snprintf(raw, sizeof raw, "%.*s (%.*s:%lld)", function, f.function, (int)shown, file, (long long)f.line);
+    const char *name = stk__trace_text(d->trace, at->name, &size);
+    stk__python_frame p;
+    if (!stk__stage_row_frame(d, &row, &p) && stk__python_frame_parse(name, size, &p))
+        put_cut(t, p.function, p.function_size);
     else
-        snprintf(raw, sizeof raw, "%.*s (%.*s)", function, f.function, (int)shown, file);
-    stk__escape_terminal(raw, safe, sizeof safe);
-    stk__text_puts(t, safe);
+        put_row(d, t, &row);
 }
 
 static bool tell_host_function(stk__diagnosis *d, const stk__host_function *f, double percent)
@@ -200,17 +189,17 @@ static bool tell_host_function(stk__diagnosis *d, const stk__host_function *f, d
     sentence s;
     stk__text *t = sentence_start(&s);
     stk__text_puts(t, f->is_op ? "Host op without a launch: " : "Host Python: ");
-    put_function(d, t, f->name);
+    put_function(d, t, &f->at);
     if (f->self)
         stk__text_puts(t, ", the lines between its calls");
-    if (f->around) {
+    if (f->around.name) {
         stk__text_puts(t, " in ");
-        put_function(d, t, f->around);
+        put_function(d, t, &f->around);
     }
     stk__text_printf(t, " %.1f %% of step time", percent);
-    if (f->meaning == STK__HOST_INPUT && f->because && f->because != f->name) {
+    if (f->meaning == STK__HOST_INPUT && f->because.name && f->because.name != f->at.name) {
         stk__text_puts(t, "; loads data, as it calls ");
-        put_function(d, t, f->because);
+        put_function(d, t, &f->because);
     } else if (f->meaning == STK__HOST_INPUT) {
         stk__text_puts(t, "; loads data, by its name");
     } else if (f->meaning == STK__HOST_OPEN) {
@@ -489,7 +478,7 @@ static bool advise_ops(stk__diagnosis *d)
 static bool advise_host(stk__diagnosis *d)
 {
     sentence s;
-    put_function(d, sentence_start(&s), d->stage.rows[0].name);
+    put_row(d, sentence_start(&s), &d->stage.rows[0]);
     return add_advice(d, "%s loads data in the training thread: load the next batch meanwhile, in workers or threads, or "
                          "do less of it (prepare data ahead, cache)",
                       s.bytes);
@@ -665,6 +654,17 @@ static const stk__host_function *open_function(const stk__diagnosis *d)
     return found && stk__percent_of(found->ns, rank->step_ns) >= STK__OTHER_PERCENT ? found : NULL;
 }
 
+static bool advise_naming(stk__diagnosis *d, const stk__host_function *f)
+{
+    const stk__stage_row row = {.name = f->at.name, .file = f->at.file, .line = f->at.line};
+    stk__python_frame p;
+    sentence s;
+    if (!stk__stage_row_frame(d, &row, &p) || !p.own || memchr(p.function, '<', p.function_size))
+        return true;
+    put_cut(sentence_start(&s), p.function, p.function_size);
+    return add_advice(d, "if %s loads data, say so: --wait '*%s*'", s.bytes, s.bytes);
+}
+
 /* There are steps, but most of the time may be input as well as anything else. */
 static bool explain_open(stk__diagnosis *d)
 {
@@ -678,7 +678,7 @@ static bool explain_open(stk__diagnosis *d)
                      d->input_percent, d->open_percent);
     if (f) {
         stk__text_puts(t, f->is_op ? "the host op " : "host Python: ");
-        put_function(d, t, f->name);
+        put_function(d, t, &f->at);
         stk__text_printf(t, " %.0f %%", stk__percent_of(f->ns, rank->step_ns));
     } else {
         stk__text_puts(t, "it has no event that says what it was");
@@ -687,18 +687,8 @@ static bool explain_open(stk__diagnosis *d)
     if (!d->reason || !tell_steps(d) || !tell_left_out(d) || !tell_between(d) || !tell_waits(d) || !tell_device(d) ||
         !tell_other(d) || !tell_ranks(d) || !tell_host(d))
         return false;
-    if (f && !f->is_op) {
-        size_t size;
-        const char *name = stk__trace_text(d->trace, f->name, &size);
-        stk__python_frame frame;
-        char safe[4 * SHOWN_NAME + 1] = "";
-        char raw[SHOWN_NAME + 1] = "";
-        if (stk__python_frame_parse(name, size, &frame))
-            snprintf(raw, sizeof raw, "%.*s", (int)STK_MIN(frame.function_size, (size_t)SHOWN_NAME), frame.function);
-        stk__escape_terminal(raw, safe, sizeof safe);
-        if (raw[0] && raw[0] != '<' && !add_advice(d, "if %s loads data, say so: --wait '*%s*'", safe, safe))
-            return false;
-    }
+    if (f && !f->is_op && !advise_naming(d, f))
+        return false;
     return add_advice(d, "%s", how_to_show_waits(is, rank->host.has_frames)) &&
            add_advice(d, "if a span in the trace is the fetch, name it: --wait PATTERN ('stoker top' lists the names)");
 }
@@ -748,7 +738,7 @@ static bool tell_host_of_trace(stk__diagnosis *d, const stk__classifier *c)
         sentence s;
         stk__text *text = sentence_start(&s);
         stk__text_puts(text, "Host Python: ");
-        put_function(d, text, most->name);
+        put_function(d, text, &most->at);
         stk__text_printf(text, " %.1f %% of the trace%s", stk__percent_of(most->ns, extent),
                          most->meaning == STK__HOST_INPUT ? "; it loads data" : "");
         d->host = *most;

@@ -192,18 +192,33 @@ static void gather_inside(walk *w)
 
 /* ---- functions and their times ---- */
 
+static stk__place place_of(const walk *w, size_t slice)
+{
+    stk__place at = {.name = w->c->trace->slices.name[slice]};
+    at.file = stk__python_file_of(w->c->trace, &w->keys, slice, &at.line);
+    return at;
+}
+
+static bool is_same(const stk__place *a, const stk__place *b)
+{
+    return a->name == b->name && a->file == b->file;
+}
+
 /* The function's row, made when it is new; UINT32_MAX: no memory. */
-static uint32_t function_row(walk *w, stk__string name, stk__string around, bool self)
+static uint32_t function_row(walk *w, stk__place place, stk__place around, bool self)
 {
     stk__host *h = w->host;
-    for (uint32_t at = w->first[name]; at; at = h->functions[at - 1].next)
-        if (h->functions[at - 1].around == around && h->functions[at - 1].self == self)
+    const stk__string name = place.name;
+    for (uint32_t at = w->first[name]; at; at = h->functions[at - 1].next) {
+        const stk__host_function *f = &h->functions[at - 1];
+        if (f->self == self && is_same(&f->at, &place) && is_same(&f->around, &around))
             return at - 1;
+    }
     if (h->function_count == UINT32_MAX - 1 ||
         !stk__grow((void **)&h->functions, &w->function_capacity, h->function_count + 1, sizeof *h->functions))
         return UINT32_MAX;
     h->functions[h->function_count] =
-        (stk__host_function){.name = name, .around = around, .self = self, .next = w->first[name]};
+        (stk__host_function){.at = place, .around = around, .self = self, .next = w->first[name]};
     w->first[name] = (uint32_t)++h->function_count;
     return w->first[name] - 1;
 }
@@ -222,25 +237,25 @@ static bool span_add(walk *w, int64_t from, int64_t to, uint32_t function)
 }
 
 /* The longest call within a slice that says what the slice does. */
-static stk__string telling_call(const walk *w, size_t n, unsigned flag)
+static stk__place telling_call(const walk *w, size_t n, unsigned flag)
 {
     const stk__slices *s = &w->c->trace->slices;
     const int64_t until = s->ts[w->base + n] + s->dur[w->base + n];
-    stk__string best = 0;
+    size_t best = SIZE_MAX;
     int64_t longest = -1;
     for (size_t k = n; k < w->count && s->ts[w->base + k] < until && k < n + 4096; k++)
         if (w->kind[k] & flag && s->dur[w->base + k] > longest) {
             longest = s->dur[w->base + k];
-            best = s->name[w->base + k];
+            best = w->base + k;
         }
-    return best;
+    return best == SIZE_MAX ? (stk__place){0} : place_of(w, best);
 }
 
-static bool settle(walk *w, size_t n, stk__string around, unsigned kind)
+static bool settle(walk *w, size_t n, stk__place around, unsigned kind)
 {
     const stk__slices *s = &w->c->trace->slices;
     const size_t i = w->base + n;
-    const uint32_t row = function_row(w, s->name[i], around, false);
+    const uint32_t row = function_row(w, place_of(w, i), around, false);
     if (row == UINT32_MAX)
         return false;
     stk__host_function *f = &w->host->functions[row];
@@ -252,9 +267,9 @@ static bool settle(walk *w, size_t n, stk__string around, unsigned kind)
     f->total_ns += (double)s->dur[i];
     f->reads_ns += w->reads_ns[n];
     f->writes_ns += w->writes_ns[n];
-    if (!f->because && 2 * w->reads_ns[n] >= (float)s->dur[i])
+    if (!f->because.name && 2 * w->reads_ns[n] >= (float)s->dur[i])
         f->because = telling_call(w, n, READS);
-    else if (!f->because && 2 * w->writes_ns[n] >= (float)s->dur[i])
+    else if (!f->because.name && 2 * w->writes_ns[n] >= (float)s->dur[i])
         f->because = telling_call(w, n, WRITES);
     w->has[n] |= SETTLED;
     return span_add(w, s->ts[i], s->ts[i] + s->dur[i], row);
@@ -262,20 +277,19 @@ static bool settle(walk *w, size_t n, stk__string around, unsigned kind)
 
 /* ---- the walk ---- */
 
-static stk__string owner_name(const walk *w, size_t n)
+static stk__place owner_place(const walk *w, size_t n)
 {
     const uint32_t up = w->c->trace->slices.parent[w->base + n];
     const uint32_t owner = up == STK__NONE ? 0 : w->owner[up - w->base];
-    return owner ? w->c->trace->slices.name[w->base + owner - 1] : 0;
+    return owner ? place_of(w, w->base + owner - 1) : (stk__place){0};
 }
 
 /* Lines of an own function between the calls that it makes. */
 static bool lines_between(walk *w, size_t n, int64_t until)
 {
-    const stk__slices *s = &w->c->trace->slices;
     if (!w->owner[n] || w->cursor[n] >= until)
         return true;
-    const uint32_t row = function_row(w, s->name[w->base + w->owner[n] - 1], 0, true);
+    const uint32_t row = function_row(w, place_of(w, w->base + w->owner[n] - 1), (stk__place){0}, true);
     if (row == UINT32_MAX)
         return false;
     w->host->functions[row].own = true;
@@ -317,7 +331,7 @@ static bool visit(walk *w, size_t n)
     }
     w->cursor[n] = s->ts[i];
     if (is_question(w, n, kind) || kind & MODEL)
-        return settle(w, n, 0, kind);
+        return settle(w, n, (stk__place){0}, kind);
     if (!(kind & FRAME)) {
         if (parent != STK__NONE && stk__is_container(w->c, i))
             w->owner[n] = w->owner[up];
@@ -330,8 +344,8 @@ static bool visit(walk *w, size_t n)
     /* "<lambda>" and "<genexpr>" are no names: what they call is. */
     const bool nameless = kind & OWN && is_nameless(w, i);
     if (kind & OWN && !(nameless && w->has[n] & HAS_OWN))
-        return settle(w, n, 0, kind);
-    return w->has[n] & HAS_OWN || settle(w, n, owner_name(w, n), kind);
+        return settle(w, n, (stk__place){0}, kind);
+    return w->has[n] & HAS_OWN || settle(w, n, owner_place(w, n), kind);
 }
 
 static bool walk_lane(walk *w, uint32_t track)
@@ -382,8 +396,8 @@ static stk__host_meaning judge_function(const walk *w, stk__host_function *f)
         return STK__HOST_INPUT;
     if (f->total_ns > 0 && 2 * f->writes_ns >= f->total_ns)
         return STK__HOST_KNOWN;
-    f->because = 0;
-    const stk__name_says says = name_says(w, f->around ? f->around : f->name);
+    f->because = (stk__place){0};
+    const stk__name_says says = name_says(w, f->around.name ? f->around.name : f->at.name);
     if (says == STK__SAYS_INPUT)
         return STK__HOST_INPUT;
     /* Lines between the calls of "evaluate" may be anything. */
@@ -492,7 +506,7 @@ static void offer_row(stk__stage *stage, const stk__host_function *f)
     if (stage->count == STK__STAGE_ROWS)
         stage->count--;
     memmove(&stage->rows[at + 1], &stage->rows[at], (stage->count - at) * sizeof stage->rows[0]);
-    stage->rows[at] = (stk__stage_row){.name = f->name, .ns = f->ns, .calls = f->calls};
+    stage->rows[at] = (stk__stage_row){.name = f->at.name, .file = f->at.file, .line = f->at.line, .ns = f->ns, .calls = f->calls};
     stage->count++;
 }
 

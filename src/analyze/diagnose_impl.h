@@ -21,11 +21,17 @@ typedef enum stk__host_meaning {
     STK__HOST_KNOWN, /* something else */
 } stk__host_meaning;
 
+/* A slice's name; of a Python function whose name does not hold it, also the place. */
+typedef struct stk__place {
+    stk__string name, file;
+    int64_t line;
+} stk__place;
+
 /* Code of the training thread that launches nothing. */
 typedef struct stk__host_function {
-    stk__string name;    /* of its slices */
-    stk__string around;  /* of a library's call: the own function that makes it; 0 */
-    stk__string because; /* the call in it that says what it does; 0: its name does, or nothing */
+    stk__place at;
+    stk__place around;  /* of a library's call: the own function that makes it; name 0 */
+    stk__place because; /* the call in it that says what it does; name 0: its own name does, or nothing */
     stk__host_meaning meaning;
     bool own;   /* of the user */
     bool self;  /* only the lines between the calls that it makes */
@@ -144,7 +150,7 @@ struct stk__diagnosis {
     double confidence;
     char *reason; /* of unknown: why, and what would give a verdict */
     stk__stage stage;
-    stk__host_function host; /* the one that the report names; name 0: none */
+    stk__host_function host; /* the one that the report names; at.name 0: none */
     double host_percent;     /* its share of step time, without steps of the trace */
     stk__idle_gap *gaps;
     size_t gap_count;

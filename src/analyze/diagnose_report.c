@@ -443,17 +443,28 @@ static void json_stage(const stk__diagnosis *d, stk__text *t)
 static void json_host(const stk__diagnosis *d, stk__text *t)
 {
     static const char *const meanings[] = {"unknown", "input", "other"};
-    if (!d->host.name) {
+    stk__python_frame p;
+    if (!d->host.at.name) {
         key(t, "host");
         stk__text_puts(t, "null");
         return;
     }
     json_open(t, "host", '{');
-    json_string(d, t, "name", d->host.name);
+    const stk__stage_row row = {.name = d->host.at.name, .file = d->host.at.file, .line = d->host.at.line};
+    if (stk__stage_row_frame(d, &row, &p)) {
+        key(t, "name");
+        stk__text_json(t, p.function, p.function_size);
+        key(t, "file");
+        stk__text_json(t, p.file, p.file_size);
+        json_int(t, "line", p.line);
+    } else {
+        json_string(d, t, "name", d->host.at.name);
+    }
+    json_string(d, t, "path", d->host.at.name);
     json_double(t, "percent", d->host_percent);
     key(t, "meaning");
     stk__text_json_str(t, meanings[d->host.meaning]);
-    json_string(d, t, "because", d->host.because);
+    json_string(d, t, "because", d->host.because.name);
     stk__text_putc(t, '}');
 }
 

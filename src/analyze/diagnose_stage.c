@@ -89,31 +89,10 @@ uint32_t stk__stage_sum_named(stk__stage_finder *f, uint32_t group, stk__string 
     return *row;
 }
 
-/* The file that an arg gives, where the name does not. */
-static stk__string file_of(const stk__stage_finder *f, size_t slice, int64_t *out_line)
-{
-    const stk__trace *t = f->d->trace;
-    stk__python_frame p;
-    size_t size;
-    const char *name = stk__trace_text(t, t->slices.name[slice], &size);
-    *out_line = 0;
-    if (f->keys.filename == STK__NONE || stk__python_frame_parse(name, size, &p) ||
-        !stk__python_frame_of(t, &f->keys, slice, &p))
-        return 0;
-    *out_line = p.line;
-    for (size_t row = t->slices.args[slice]; row < t->args.count; row++) {
-        if (t->args.key[row] == f->keys.filename)
-            return (stk__string)t->args.value[row].string;
-        if (t->args.type[row] & STK__ARG_LAST)
-            break;
-    }
-    return 0;
-}
-
 uint32_t stk__stage_sum_at(stk__stage_finder *f, uint32_t group, size_t slice)
 {
     int64_t line;
-    const stk__string file = file_of(f, slice, &line);
+    const stk__string file = stk__python_file_of(f->d->trace, &f->keys, slice, &line);
     return stk__stage_sum_named(f, group, f->d->trace->slices.name[slice], file, line);
 }
 
@@ -210,7 +189,7 @@ static bool is_call(const stk__stage_finder *f, const stk__stage *stage, size_t 
     const stk__stage_row *row = &stage->rows[0];
     int64_t line;
     if (stage->kind != STK__STAGE_TF_DATA)
-        return t->slices.name[slice] == row->name && (!row->file || file_of(f, slice, &line) == row->file);
+        return t->slices.name[slice] == row->name && (!row->file || stk__python_file_of(f->d->trace, &f->keys, slice, &line) == row->file);
     size_t size, path_size;
     const char *name = stk__trace_text(t, t->slices.name[slice], &size);
     if (!stk__is_iterator(name, size))

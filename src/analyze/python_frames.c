@@ -297,3 +297,22 @@ bool stk__python_frame_of(const stk__trace *t, const stk__python_keys *keys, siz
     take(out, file, file_size, line > 0 ? line : 0, name, size);
     return true;
 }
+
+stk__string stk__python_file_of(const stk__trace *t, const stk__python_keys *keys, size_t slice, int64_t *out_line)
+{
+    stk__python_frame p;
+    size_t size;
+    const char *name = stk__trace_text(t, t->slices.name[slice], &size);
+    *out_line = 0;
+    if (keys->filename == STK__NONE || stk__python_frame_parse(name, size, &p) ||
+        !stk__python_frame_of(t, keys, slice, &p))
+        return 0;
+    *out_line = p.line;
+    for (size_t row = t->slices.args[slice]; row < t->args.count; row++) {
+        if (t->args.key[row] == keys->filename)
+            return (stk__string)t->args.value[row].string;
+        if (t->args.type[row] & STK__ARG_LAST)
+            break;
+    }
+    return 0;
+}

@@ -29,6 +29,8 @@ typedef struct stk__python_keys {
 } stk__python_keys;
 
 stk__python_keys stk__python_keys_of(const stk__trace *t);
+/* The file and line that args give, where the name does not; 0: none. */
+stk__string stk__python_file_of(const stk__trace *t, const stk__python_keys *keys, size_t slice, int64_t *out_line);
 /* By the slice's name, else by its args. */
 bool stk__python_frame_of(const stk__trace *t, const stk__python_keys *keys, size_t slice, stk__python_frame *out);
 

@@ -239,15 +239,25 @@ static stk_status hand_over(stk__text *text, char **out, stk_error *err)
     return stk__nomem(wanted, err);
 }
 
-stk_status stk_trace_diagnose(stk_trace *trace, double what_if, char **out_text, char **out_json, stk_error *err)
+stk_status stk_trace_diagnose(stk_trace *trace, const stk_diagnose_options *options, char **out_text,
+                              char **out_json, stk_error *err)
 {
+    stk_diagnose_options o = {0};
+    if (options)
+        memcpy(&o, options, STK_MIN(options->struct_size, sizeof o));
+    const double what_if = o.what_if;
     if (what_if != 0 && !(what_if > 1 && isfinite(what_if)))
         return stk_error_set(err, STK_INVALID, "what_if is %g, wanted how many times faster: a number above 1, or 0",
                              what_if);
     STK_TRY(stk__workbench_stopped(trace, err));
-    const stk__diagnose_options options = {.speedup = what_if};
+    const stk__diagnose_options how = {
+        .speedup = what_if,
+        .told = {.waits = o.waits, .wait_count = o.wait_count, .steps = o.steps, .step_count = o.step_count},
+        .one_rank = o.one_rank,
+        .rank = o.rank,
+    };
     stk__diagnosis *d = NULL;
-    STK_TRY(stk__diagnose(trace->model, &options, &d, err));
+    STK_TRY(stk__diagnose(trace->model, &how, &d, err));
     stk__text text = STK__TEXT_INIT, json = STK__TEXT_INIT;
     char *made_text = NULL, *made_json = NULL;
     stk__diagnosis_text(d, &text);

@@ -228,6 +228,25 @@ def test_the_verdict_is_what_the_program_prints(build: pathlib.Path, traces: pat
     assert "highly_input_bound" in repr(verdict) and "34.5 %" in repr(verdict)
 
 
+def test_what_the_user_knows_is_taken(tmp_path: pathlib.Path) -> None:
+    """A loop whose fetch nothing marks: the name of its function, of its step, and the rank."""
+    events = []
+    for step in range(8):
+        at = step * 1000
+        events.append({"ph": "X", "name": "prepare", "ts": at, "dur": 600, "pid": 1, "tid": 1})
+        events.append({"ph": "X", "name": "go", "ts": at + 600, "dur": 400, "pid": 1, "tid": 1})
+    path = tmp_path / "loop.json"
+    path.write_text(json.dumps(events))
+    trace = stoker.open_trace(path)
+    told = trace.diagnose(wait="prep*", step="prepare")
+    assert told.verdict == "highly_input_bound" and abs(told.share - 0.6) < 0.1
+    assert trace.diagnose(wait=["a", "prep*"], step=["prepare"], rank=0).verdict == "highly_input_bound"
+    with pytest.raises(stoker.Error, match="no steps of rank 3"):
+        trace.diagnose(step="prepare", rank=3)
+    with pytest.raises(ValueError, match="rank is -1"):
+        trace.diagnose(rank=-1)
+
+
 def test_the_what_if_takes_a_number(traces: pathlib.Path) -> None:
     trace = stoker.open_trace(traces / "tf.json.gz")
     assert "4 times as fast" in str(trace.diagnose(what_if=4))

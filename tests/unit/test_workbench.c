@@ -607,7 +607,7 @@ static void cancel_ends_questions_in_all_threads_until_it_is_lifted(void **state
     char *text = NULL;
     assert_int_equal(stk_trace_query(asked[0].trace, "SELECT 1", &table, NULL), STK_CANCELLED);
     assert_int_equal(stk_trace_top(asked[0].trace, NULL, &table, NULL), STK_CANCELLED);
-    assert_int_equal(stk_trace_diagnose(asked[0].trace, 0, &text, NULL, NULL), STK_CANCELLED);
+    assert_int_equal(stk_trace_diagnose(asked[0].trace, NULL, &text, NULL, NULL), STK_CANCELLED);
     assert_int_equal(stk_trace_table(asked[0].trace, "slice", &table, NULL), STK_CANCELLED);
     assert_null(table);
     assert_null(text);
@@ -701,17 +701,19 @@ static void the_verdict_comes_as_text_and_as_json(void **state)
 {
     stk_trace *trace = open_both();
     char *text = NULL, *json = NULL;
-    assert_int_equal(stk_trace_diagnose(trace, 0, &text, &json, NULL), STK_OK);
+    assert_int_equal(stk_trace_diagnose(trace, NULL, &text, &json, NULL), STK_OK);
     assert_non_null(strstr(text, "nput-bound"));
     assert_int_equal(json[0], '{');
     assert_non_null(strstr(json, "\"verdict\":"));
     stk__free(text);
     stk__free(json);
-    assert_int_equal(stk_trace_diagnose(trace, 4, NULL, NULL, NULL), STK_OK);
+    const stk_diagnose_options four = {.struct_size = sizeof four, .what_if = 4};
+    assert_int_equal(stk_trace_diagnose(trace, &four, NULL, NULL, NULL), STK_OK);
     stk_error err;
     stk_error_clear(&err);
     text = NULL;
-    assert_int_equal(stk_trace_diagnose(trace, 0.5, &text, NULL, &err), STK_INVALID);
+    const stk_diagnose_options half = {.struct_size = sizeof half, .what_if = 0.5};
+    assert_int_equal(stk_trace_diagnose(trace, &half, &text, NULL, &err), STK_INVALID);
     assert_non_null(strstr(err.message, "0.5"));
     assert_null(text);
     stk_trace_close(trace);
@@ -743,7 +745,7 @@ static stk_status everything(stk_trace **trace, stk_table **table, stk_error *er
     stk_table_free(*table);
     *table = NULL;
     STK_TRY(stk_trace_top(*trace, NULL, table, err));
-    STK_TRY(stk_trace_diagnose(*trace, 0, &text, &json, err));
+    STK_TRY(stk_trace_diagnose(*trace, NULL, &text, &json, err));
     stk__free(text);
     stk__free(json);
     return STK_OK;
