@@ -91,14 +91,15 @@ static void say_noted(const stk__trace *t, stk__trace_reason reason, const noted
 }
 
 /* Only what is missing, and times that are not the file's; the rest is for whoever asks the table. Losses first: they matter more. */
-static void say_notes(const stk__trace *t)
+static void say_notes(const stk__trace *t, bool all)
 {
     noted sums[STK__REASON_COUNT] = {0};
     collect_notes(t, sums);
     for (int losses = 1; losses >= 0; losses--) {
         for (int i = 0; i < STK__REASON_COUNT; i++) {
             const stk__trace_reason reason = (stk__trace_reason)i;
-            if (sums[i].files && stk__trace_reason_matters(reason) && stk__trace_reason_loses(reason) == (losses == 1))
+            if (sums[i].files && (all || stk__trace_reason_matters(reason)) &&
+                stk__trace_reason_loses(reason) == (losses == 1))
                 say_noted(t, reason, &sums[i]);
         }
     }
@@ -133,22 +134,6 @@ static int expand(const cli_command *command, char *const *paths, size_t count, 
     return cli_exit_code(&err);
 }
 
-static int read_join(const cli_command *command, const char *text, stk__join_processes *out)
-{
-    static const char *const names[] = {
-        [STK__JOIN_AUTO] = "auto", [STK__JOIN_ALWAYS] = "always", [STK__JOIN_NEVER] = "never"};
-    *out = STK__JOIN_AUTO;
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        if (text && strcmp(names[i], text) == 0) {
-            *out = (stk__join_processes)i;
-            return CLI_OK;
-        }
-    }
-    if (!text)
-        return CLI_OK;
-    return cli_usage_error(command, "--join-processes wants auto, always or never, found '%s'", text);
-}
-
 int cli_trace_open(const cli_command *command, const cli_trace_options *options, char *const *paths, size_t count,
                    stk__trace **out)
 {
@@ -157,8 +142,8 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     if (options->cache_dir && options->no_cache && count)
         code = cli_usage_error(command, "--cache-dir and --no-cache exclude each other");
     stk__join_processes join = STK__JOIN_AUTO;
-    if (code == CLI_OK)
-        code = read_join(command, options->join, &join);
+    if (code == CLI_OK && !stk__join_find(options->join, &join))
+        code = cli_usage_error(command, "--join-processes wants auto, always or never, found '%s'", options->join);
     if (code == CLI_OK)
         code = expand(command, paths, count, options->quiet, &expanded);
     if (code != CLI_OK) {
@@ -183,7 +168,7 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     if (status == STK_OK)
         (*out)->stopped = cli_interrupted;
     if (status == STK_OK && !options->quiet)
-        say_notes(*out);
+        say_notes(*out, options->all_notes);
     if (status != STK_OK) {
         cli_say_error(&err, NULL, NULL);
         code = cli_exit_code(&err);

@@ -11,6 +11,7 @@ typedef struct cli_trace_options {
     uint64_t memory_bytes;
     const char *cache_dir, *temp_dir, *format, *join;
     bool no_cache, quiet;
+    bool all_notes; /* set by the command: also what matters to few */
 } cli_trace_options;
 
 #define CLI_TRACE_ROWS(T, f) CLI_TRACE_ROWS_WITH(T, f, 'q')

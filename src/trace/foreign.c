@@ -169,8 +169,11 @@ static const struct {
 
 /* ---- by words of a text ---- */
 
+/* Where the words are looked for: in a text that starts as JSON does, at the start of another one, in its first line. */
+typedef enum where { IN_JSON, AT_START, IN_LINE } where;
+
 typedef struct text_kind {
-    bool json;            /* the text starts as JSON does; else the words stand in its first line */
+    where where;
     const char *words[3]; /* all of them */
     const char *sentence;
 } text_kind;
@@ -179,32 +182,37 @@ typedef struct text_kind {
     "rows that stoker wrote for other programs, and does not read back; keep the trace, or convert it to .json or .pftrace"
 #define ROCPROF "; run it again with: rocprofv3 --output-format pftrace, which is read"
 
+#define FTRACE "text of the kernel's ftrace (systrace, trace-cmd report), which is not read here; ui.perfetto.dev shows it"
+
 static const text_kind texts[] = {
-    {true, {"\"nodes\"", "\"callFrame\"", "\"functionName\""},
+    {IN_JSON, {"\"nodes\"", "\"callFrame\"", "\"functionName\""},
      "a CPU profile of V8 (Chrome, Node.js); open it in speedscope.app and save it there: that file is read"},
-    {true, {"\"rocprofiler-sdk-tool\""}, "JSON of rocprofv3" ROCPROF},
-    {true, {"\"schema\"", "chakra", "\"nodes\""},
+    {IN_JSON, {"\"rocprofiler-sdk-tool\""}, "JSON of rocprofv3" ROCPROF},
+    {IN_JSON, {"\"schema\"", "chakra", "\"nodes\""},
      "an execution trace of PyTorch (Chakra): ops and their order, not times; the profiler's export_chrome_trace is read"},
-    {true, {"\"preprocessedProfileVersion\""}, "a profile of Firefox's profiler (also of samply); profiler.firefox.com shows it"},
-    {true, {"\"alloc_samples\"", "\"combined_stacks\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
-    {true, {"\"elapsed_time_sec\"", "\"growth_rate\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
-    {true, {"\"is_unfinished\":", "\"parent_id\":", "\"track\":"}, OWN_ROWS},
-    {true, {"\"type\":\"sample\",\"ts\":", "\"stack\":"}, OWN_ROWS},
-    {false, {"is_instant,is_unfinished,file"}, OWN_ROWS},
-    {false, {"\"Kind\",\"Agent_Id\""}, "a table of rocprofv3" ROCPROF},
-    {false, {"\"Domain\",\"Function\",\"Process_Id\""}, "a table of rocprofv3" ROCPROF},
-    {false, {"CPU Time:Effective Time"},
+    {IN_JSON, {"\"preprocessedProfileVersion\""}, "a profile of Firefox's profiler (also of samply); profiler.firefox.com shows it"},
+    {IN_JSON, {"\"alloc_samples\"", "\"combined_stacks\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
+    {IN_JSON, {"\"elapsed_time_sec\"", "\"growth_rate\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
+    {IN_JSON, {"\"is_unfinished\":", "\"parent_id\":", "\"track\":"}, OWN_ROWS},
+    {IN_JSON, {"\"type\":\"sample\",\"ts\":", "\"stack\":"}, OWN_ROWS},
+    {IN_LINE, {"is_instant,is_unfinished,file"}, OWN_ROWS},
+    {AT_START, {"\"Kind\",\"Agent_Id\""}, "a table of rocprofv3" ROCPROF},
+    {AT_START, {"\"Domain\",\"Function\",\"Process_Id\""}, "a table of rocprofv3" ROCPROF},
+    {IN_LINE, {"CPU Time:Effective Time"},
      "a table of VTune; report its stacks and fold them: stackcollapse-vtune.pl (FlameGraph)"},
-    {false, {"BeginHeader"}, "a dump of Windows' event tracing (xperf), which is not read here"},
-    {false, {"# tracer: "}, "text of the kernel's ftrace (systrace, trace-cmd report), which is not read here; ui.perfetto.dev shows it"},
-    {false, {"# callgrind format"}, "a profile of Callgrind; callgrind_annotate FILE shows it"},
-    {false, {"<!DOCTYPE html"}, "a page of HTML, not the profile that it shows"},
-    {false, {"<!doctype html"}, "a page of HTML, not the profile that it shows"},
-    {false, {"<html"}, "a page of HTML, not the profile that it shows"},
+    {AT_START, {"BeginHeader"}, "a dump of Windows' event tracing (xperf), which is not read here"},
+    {AT_START, {"# tracer: "}, FTRACE},
+    {AT_START, {"TRACE:\n# tracer: "}, FTRACE},
+    {AT_START, {"# callgrind format"}, "a profile of Callgrind; callgrind_annotate FILE shows it"},
+    {AT_START, {"<!DOCTYPE html"}, "a page of HTML, not the profile that it shows"},
+    {AT_START, {"<!doctype html"}, "a page of HTML, not the profile that it shows"},
+    {AT_START, {"<html"}, "a page of HTML, not the profile that it shows"},
 };
 
 static bool has_words(const text_kind *kind, const uint8_t *text, size_t size)
 {
+    if (kind->where == AT_START)
+        return has_bytes(text, size, 0, kind->words[0], strlen(kind->words[0]));
     for (size_t i = 0; i < STK_COUNT(kind->words) && kind->words[i]; i++) {
         if (!stk__bytes_contain(text, size, kind->words[i]))
             return false;
@@ -212,33 +220,30 @@ static bool has_words(const text_kind *kind, const uint8_t *text, size_t size)
     return true;
 }
 
-static const char *find_text(const uint8_t *data, size_t size)
+const char *stk__foreign_text(const uint8_t *data, size_t size)
 {
     const size_t start = stk__bytes_start(data, size);
     const uint8_t *text = data + start;
-    const size_t left = size - start;
+    const size_t left = STK_MIN(size - start, (size_t)WORDS_BYTES);
     if (!left)
         return NULL;
     const bool json = *text == '{' || *text == '[';
-    const uint8_t *end = memchr(text, '\n', left < LINE_BYTES ? left : LINE_BYTES);
-    const size_t line = end ? (size_t)(end - text) : left < LINE_BYTES ? left : LINE_BYTES;
+    const size_t most = STK_MIN(left, (size_t)LINE_BYTES);
+    const uint8_t *end = memchr(text, '\n', most);
+    const size_t line = end ? (size_t)(end - text) : most;
     for (size_t i = 0; i < STK_COUNT(texts); i++) {
-        if (texts[i].json == json && has_words(&texts[i], text, !json ? line : left < WORDS_BYTES ? left : WORDS_BYTES))
+        const where place = texts[i].where;
+        if ((place == IN_JSON) == json && has_words(&texts[i], text, place == IN_LINE ? line : left))
             return texts[i].sentence;
     }
     return NULL;
 }
 
-const char *stk__foreign_find(const uint8_t *data, size_t size, bool *out_certain)
+const char *stk__foreign_magic(const uint8_t *data, size_t size)
 {
-    *out_certain = true;
     for (size_t i = 0; i < STK_COUNT(shapes); i++) {
         if (shapes[i].is(data, size))
             return shapes[i].sentence;
     }
-    const char *sentence = find_magic(data, size);
-    if (sentence)
-        return sentence;
-    *out_certain = false;
-    return find_text(data, size);
+    return find_magic(data, size);
 }

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * One sentence about the file whose first bytes (after decompression) these are, or NULL when they are of no known kind. `*out_certain`:
- * a magic number says so, and no reader needs to be asked; else the words of a text do, and a reader that is sure knows better.
+ * One sentence about the file whose first bytes (after decompression) these are, or NULL when they are of no known kind. A magic number, or
+ * the shape of the first bytes, leaves no doubt. The words of a text may: a reader that is sure of it knows better.
  */
-const char *stk__foreign_find(const uint8_t *data, size_t size, bool *out_certain);
+const char *stk__foreign_magic(const uint8_t *data, size_t size);
+const char *stk__foreign_text(const uint8_t *data, size_t size);
 
 #endif

@@ -365,6 +365,8 @@ void stk__trace_free(stk__trace *t);
 
 /* Which processes of different files are one: those of equal id and name, when both files are TensorFlow 1 timelines, always, or never. */
 typedef enum stk__join_processes { STK__JOIN_AUTO, STK__JOIN_ALWAYS, STK__JOIN_NEVER } stk__join_processes;
+/* By its name; NULL is "auto". False: unknown. */
+bool stk__join_find(const char *name, stk__join_processes *out);
 
 typedef struct stk__trace_options {
     uint64_t memory_bytes; /* cap on the columns in memory, the rest goes to a temporary file; 0: no cap */

@@ -89,11 +89,13 @@ static stk_status find_reader(stk__input *in, const char *format, const stk__rea
     size_t size;
     const uint8_t *data = stk__input_peek(in, DETECT_BYTES, &size);
     const bool whole = size < DETECT_BYTES;
+    const size_t seen = STK_MIN(size, (size_t)DETECT_BYTES);
     int score;
-    bool certain;
-    const stk__reader *found = detect(data, STK_MIN(size, DETECT_BYTES), whole, &score);
-    const char *foreign = stk__foreign_find(data, STK_MIN(size, DETECT_BYTES), &certain);
-    if (foreign && (certain || score < SURE))
+    const stk__reader *found = detect(data, seen, whole, &score);
+    const char *foreign = stk__foreign_magic(data, seen);
+    if (!foreign && score < SURE)
+        foreign = stk__foreign_text(data, seen);
+    if (foreign)
         return stk_error_set(err, STK_UNSUPPORTED, "not a trace that can be read: %s", foreign);
     if (found) {
         *out = found;
@@ -255,6 +257,19 @@ static stk_status read_files(const char *const *paths, size_t count, const stk__
     else
         stk__trace_free(t);
     return status;
+}
+
+bool stk__join_find(const char *name, stk__join_processes *out)
+{
+    static const char *const names[] = {
+        [STK__JOIN_AUTO] = "auto", [STK__JOIN_ALWAYS] = "always", [STK__JOIN_NEVER] = "never"};
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        if (strcmp(names[i], name ? name : "auto") == 0) {
+            *out = (stk__join_processes)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 stk_status stk__trace_open(const char *const *paths, size_t count, const stk__trace_options *options, stk__trace **out,
