@@ -94,14 +94,8 @@ static int optional_path(PyObject *object, void *out)
 
 static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {(char *)"paths",
-                            (char *)"format",
-                            (char *)"memory",
-                            (char *)"temp_dir",
-                            (char *)"cache_dir",
-                            (char *)"progress",
-                            (char *)"join_processes",
-                            NULL};
+    static char *names[] = {(char *)"paths",     (char *)"format",   (char *)"memory",         (char *)"temp_dir",
+                            (char *)"cache_dir", (char *)"progress", (char *)"join_processes", NULL};
     PyObject *given, *temp_dir = NULL, *cache_dir = NULL, *call = NULL;
     const char *format = NULL, *join = NULL;
     unsigned long long memory = 0;

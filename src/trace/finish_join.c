@@ -11,10 +11,10 @@
 
 typedef struct joiner {
     stk__builder *b;
-    bool *files;                          /* those whose processes may be joined; NULL: all */
-    stk__keymap processes, threads;       /* new rows by what they are known by */
-    uint32_t *process_now, *thread_now;   /* the new row of each old one */
-    size_t process_count, thread_count;   /* new rows */
+    bool *files;                        /* those whose processes may be joined; NULL: all */
+    stk__keymap processes, threads;     /* new rows by what they are known by */
+    uint32_t *process_now, *thread_now; /* the new row of each old one */
+    size_t process_count, thread_count; /* new rows */
 } joiner;
 
 static void join_nomem(joiner *j, size_t size)
@@ -38,7 +38,8 @@ static bool find_timelines(joiner *j)
     for (size_t i = 0; i < t->fact_count; i++) {
         const stk__trace_fact *f = &t->facts[i];
         const char *value = stk__trace_str(t, f->value);
-        if (f->file >= t->file_count || j->files[f->file] || strcmp(stk__trace_str(t, f->key), STK__FACT_TIMELINE) != 0 ||
+        if (f->file >= t->file_count || j->files[f->file] ||
+            strcmp(stk__trace_str(t, f->key), STK__FACT_TIMELINE) != 0 ||
             (strcmp(value, STK__TIMELINE_TF1) != 0 && strcmp(value, STK__TIMELINE_TF1_JOINED) != 0))
             continue;
         j->files[f->file] = true;

@@ -17,7 +17,10 @@ typedef struct magic {
 } magic;
 
 #define TRACY "a capture of Tracy; its zones can be written as a table (tracy-csvexport), which is not read here"
-#define AT(offset, bytes, sentence) {offset, sizeof(bytes) - 1, bytes, sentence}
+#define AT(offset, bytes, sentence)                \
+    {                                              \
+        offset, sizeof(bytes) - 1, bytes, sentence \
+    }
 
 static const magic magics[] = {
     AT(0, "PERFILE2", "a recording of perf; write it as text: perf script -F +pid -i FILE > perf.txt"),
@@ -163,8 +166,9 @@ static const struct {
                     "plugins/profile/*/*.xplane.pb"},
     {is_checkpoint, "a checkpoint of torch.save, not a profile"},
     {is_zip, "a zip archive; unpack it first: unzip FILE"},
-    {is_pprof, "a profile of pprof; fold its stacks: go tool pprof -raw FILE > raw.txt, then stackcollapse-go.pl raw.txt > "
-               "out.collapsed (FlameGraph)"},
+    {is_pprof,
+     "a profile of pprof; fold its stacks: go tool pprof -raw FILE > raw.txt, then stackcollapse-go.pl raw.txt > "
+     "out.collapsed (FlameGraph)"},
 };
 
 /* ---- by words of a text ---- */
@@ -182,23 +186,33 @@ typedef struct text_kind {
     "rows that stoker wrote for other programs, and does not read back; keep the trace, or convert it to .json or .pftrace"
 #define ROCPROF "; run it again with: rocprofv3 --output-format pftrace, which is read"
 
-#define FTRACE "text of the kernel's ftrace (systrace, trace-cmd report), which is not read here; ui.perfetto.dev shows it"
+#define FTRACE \
+    "text of the kernel's ftrace (systrace, trace-cmd report), which is not read here; ui.perfetto.dev shows it"
 
 static const text_kind texts[] = {
-    {IN_JSON, {"\"nodes\"", "\"callFrame\"", "\"functionName\""},
+    {IN_JSON,
+     {"\"nodes\"", "\"callFrame\"", "\"functionName\""},
      "a CPU profile of V8 (Chrome, Node.js); open it in speedscope.app and save it there: that file is read"},
     {IN_JSON, {"\"rocprofiler-sdk-tool\""}, "JSON of rocprofv3" ROCPROF},
-    {IN_JSON, {"\"schema\"", "chakra", "\"nodes\""},
+    {IN_JSON,
+     {"\"schema\"", "chakra", "\"nodes\""},
      "an execution trace of PyTorch (Chakra): ops and their order, not times; the profiler's export_chrome_trace is read"},
-    {IN_JSON, {"\"preprocessedProfileVersion\""}, "a profile of Firefox's profiler (also of samply); profiler.firefox.com shows it"},
-    {IN_JSON, {"\"alloc_samples\"", "\"combined_stacks\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
-    {IN_JSON, {"\"elapsed_time_sec\"", "\"growth_rate\""}, "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
+    {IN_JSON,
+     {"\"preprocessedProfileVersion\""},
+     "a profile of Firefox's profiler (also of samply); profiler.firefox.com shows it"},
+    {IN_JSON,
+     {"\"alloc_samples\"", "\"combined_stacks\""},
+     "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
+    {IN_JSON,
+     {"\"elapsed_time_sec\"", "\"growth_rate\""},
+     "a profile of Scalene: shares of time by line; scalene view FILE shows it"},
     {IN_JSON, {"\"is_unfinished\":", "\"parent_id\":", "\"track\":"}, OWN_ROWS},
     {IN_JSON, {"\"type\":\"sample\",\"ts\":", "\"stack\":"}, OWN_ROWS},
     {IN_LINE, {"is_instant,is_unfinished,file"}, OWN_ROWS},
     {AT_START, {"\"Kind\",\"Agent_Id\""}, "a table of rocprofv3" ROCPROF},
     {AT_START, {"\"Domain\",\"Function\",\"Process_Id\""}, "a table of rocprofv3" ROCPROF},
-    {IN_LINE, {"CPU Time:Effective Time"},
+    {IN_LINE,
+     {"CPU Time:Effective Time"},
      "a table of VTune; report its stacks and fold them: stackcollapse-vtune.pl (FlameGraph)"},
     {AT_START, {"BeginHeader"}, "a dump of Windows' event tracing (xperf), which is not read here"},
     {AT_START, {"# tracer: "}, FTRACE},

@@ -142,8 +142,8 @@ static bool says_flow(const stk__chrome_value *v)
 
 static bool is_bound(const stk__chrome_event *e)
 {
-    return e->seen >> STK__CHROME_BIND_ID & 1 && (says_flow(stk__chrome_get(e, STK__CHROME_FLOW_IN)) ||
-                                                  says_flow(stk__chrome_get(e, STK__CHROME_FLOW_OUT)));
+    return e->seen >> STK__CHROME_BIND_ID & 1 &&
+           (says_flow(stk__chrome_get(e, STK__CHROME_FLOW_IN)) || says_flow(stk__chrome_get(e, STK__CHROME_FLOW_OUT)));
 }
 
 /* Ids that mean nothing on a slice of a thread are kept beside its args. */

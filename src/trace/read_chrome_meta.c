@@ -176,7 +176,7 @@ static void fact_value(stk__chrome *r, const path *at, const stk__json *j)
     }
     use_known(r, at, j);
     if (strcmp(at->text.data, STK__FACT_TIMELINE) == 0 && is_timeline_value(r, text, size))
-        return; /* our own, which is found again */
+        return;                                                        /* our own, which is found again */
     r->merged |= strcmp(at->text.data, "otherData.files.1.path") == 0; /* our own writer */
     r->event.offset = j->offset;
     put_fact(r, at->text.data, at->text.length, stk__builder_string(r->b, text, size));
@@ -282,6 +282,7 @@ static bool is_timeline(const stk__chrome *r)
 void stk__chrome_timeline(stk__chrome *r)
 {
     if (is_timeline(r))
-        stk__builder_fact(r->b, stk__builder_str(r->b, STK__FACT_TIMELINE),
-                          stk__builder_str(r->b, r->repeats || r->merged ? STK__TIMELINE_TF1_JOINED : STK__TIMELINE_TF1));
+        stk__builder_fact(
+            r->b, stk__builder_str(r->b, STK__FACT_TIMELINE),
+            stk__builder_str(r->b, r->repeats || r->merged ? STK__TIMELINE_TF1_JOINED : STK__TIMELINE_TF1));
 }

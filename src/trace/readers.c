@@ -189,7 +189,8 @@ static stk_status read_path(stk__builder *b, const char *path, const stk__trace_
 
 static size_t rows_of(const stk__trace *t)
 {
-    return t->slices.count + t->counters.count + t->points.count + t->samples.count + t->function_count + t->total_count;
+    return t->slices.count + t->counters.count + t->points.count + t->samples.count + t->function_count +
+           t->total_count;
 }
 
 /* The reason that most of what a file had was left out for; NULL: it had nothing. */
@@ -198,7 +199,8 @@ static const stk__trace_note *main_loss(const stk__trace *t, uint32_t file)
     const stk__trace_note *most = NULL;
     for (size_t i = 0; i < t->note_count; i++) {
         const stk__trace_note *n = &t->notes[i];
-        if (n->file == file && stk__trace_reason_loses((stk__trace_reason)n->reason) && (!most || n->count > most->count))
+        if (n->file == file && stk__trace_reason_loses((stk__trace_reason)n->reason) &&
+            (!most || n->count > most->count))
             most = n;
     }
     return most;

@@ -220,7 +220,8 @@ static bool has_fact(const fact *facts, size_t count, const char *key)
 static void put_known(stk__text *out, const stk__trace_file *file, const fact *facts, size_t count)
 {
     /* times of the day say so themselves */
-    if (file->realtime_ns != STK__NO_NUMBER && file->realtime_ns != 0 && !has_fact(facts, count, "baseTimeNanoseconds")) {
+    if (file->realtime_ns != STK__NO_NUMBER && file->realtime_ns != 0 &&
+        !has_fact(facts, count, "baseTimeNanoseconds")) {
         STK__EMIT(out, ",\"baseTimeNanoseconds\":");
         stk__emit_int(out, file->realtime_ns);
     }

@@ -792,8 +792,8 @@ static bool writer_init(pf_writer *w)
     w->pid = stk__calloc(t->process_count + 1, sizeof *w->pid);
     w->track_uuid = stk__calloc(t->track_count + 1, sizeof *w->track_uuid);
     w->base_ns = STK_MIN(t->start_ns, 0); /* Perfetto's times are not negative */
-    return w->written && w->frame_written && w->callsite_written && w->pid && w->track_uuid && choose_pids(w) && choose_plain_tracks(w) &&
-           index_points(w);
+    return w->written && w->frame_written && w->callsite_written && w->pid && w->track_uuid && choose_pids(w) &&
+           choose_plain_tracks(w) && index_points(w);
 }
 
 static void writer_clear(pf_writer *w)
