@@ -38,7 +38,8 @@ typedef uint32_t stk__string;
     X(NEGATIVE_DURATION, negative_duration, T, "negative duration, set to 0")                          \
     X(NO_DURATION, no_duration, T, "complete event without a duration, set to 0")                      \
     X(CPU_DURATION, cpu_duration, T, "complete event with CPU time alone, taken as its duration")      \
-    X(LONG_DURATION, long_duration, T, "duration past 146 years, cut off there")                       \
+    X(LONG_DURATION, long_duration, T, "duration out of range, cut off at the limit")                  \
+    X(FRACTION, fraction, T, "weights with a fraction, all kept in thousandths or rounded")            \
     X(NUMBER, number, K, "NaN, infinity, N/A or a number past 64 bits")                                \
     X(TEXT, text, K, "text that is not UTF-8, or with raw control bytes")                              \
     X(ESCAPE, escape, K, "broken escape in a string")                                                  \

@@ -220,7 +220,7 @@ static bool read_line(collapsed_reader *r, const stk__line *line)
     }
     const int64_t weight = read_count(&parts, r->scaled, &exact);
     if (!exact)
-        stk__builder_note(r->b, STK__REASON_NUMBER, line->offset);
+        stk__builder_note(r->b, STK__REASON_FRACTION, line->offset);
     if (!read_stack(r, parts.stack, parts.stack_size, line->offset, &callsite))
         return false;
     stk__builder_at(r->b, line->offset);
@@ -264,7 +264,7 @@ static stk_status collapsed_read(stk__builder *b, stk__input *in, stk_error *err
         track->unit = r.scaled ? STK__UNIT_NONE : STK__UNIT_SAMPLES;
     if (r.scaled) {
         stk__builder_fact(b, stk__builder_str(b, "weight_scale"), stk__builder_str(b, "1000"));
-        stk__builder_note(b, STK__REASON_NUMBER, fraction);
+        stk__builder_note(b, STK__REASON_FRACTION, fraction);
     }
     while (status == STK_OK && stk__lines_next(&lines, &line)) {
         if (!read_line(&r, &line))

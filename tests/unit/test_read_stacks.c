@@ -106,19 +106,19 @@ static void collapsed_keeps_fractions_as_thousandths(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(t->samples.weight[i], wanted[i]);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_NONE);
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1); /* once: that all of them are thousandths */
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 1); /* once: that all of them are thousandths */
     assert_int_equal(all_notes(t), 1);
     assert_int_equal(t->notes[0].offset, 4);
     stk__trace_free(t);
     t = read_text("\xef\xbb\xbf# c\na;c 3\na;b 1.25\na;d 0.0004\n", "collapsed");
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 2); /* and what has more digits than that */
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 2); /* and what has more digits than that */
     assert_int_equal(t->notes[0].offset, 3 + 4 + 6 + 4);
     stk__trace_free(t);
     t = read_text("a;b 12.0\na;c -3\na;d 99999999999999999999999\n", NULL);
     assert_int_equal(t->samples.weight[0], 12);
     assert_int_equal(t->samples.weight[1], -3);
     assert_int_equal(t->samples.weight[2], INT64_MAX);
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1);
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 1);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_SAMPLES);
     stk__trace_free(t);
 }
