@@ -154,8 +154,10 @@ static int convert_run(const void *options, const cli_arguments *arguments)
     if (code == CLI_OK)
         code = check_inputs(o->output, arguments);
     stk__trace *t = NULL;
+    cli_trace_options trace = o->trace;
+    trace.all_notes = o->repair;
     if (code == CLI_OK)
-        code = cli_trace_open(&cli_command_convert, &o->trace, arguments->items, arguments->count, &t);
+        code = cli_trace_open(&cli_command_convert, &trace, arguments->items, arguments->count, &t);
     if (code == CLI_OK)
         code = write_trace(o, t, o->repair ? repair_writer(o, t, writer) : writer);
     stk__trace_free(t);

@@ -224,11 +224,9 @@ static void text_estimate(stk__text *out, const stk__merge_file *f)
         stk__text_puts(out, "; no drift seen");
 }
 
-static void text_file(stk__text *out, const stk__trace *t, const stk__merge *m, size_t i)
+static void text_file(stk__text *out, const stk__merge *m, size_t i)
 {
     const stk__merge_file *f = &m->files[i];
-    stk__text_puts(out, stk__trace_str(t, t->files[i].path));
-    stk__text_puts(out, ": ");
     if (f->by == STK__ALIGNED_NOT) {
         stk__text_printf(out, "NOT aligned, times kept: %s", f->why ? f->why : "nothing in common");
         return;
@@ -247,14 +245,29 @@ static void text_file(stk__text *out, const stk__trace *t, const stk__merge *m, 
     }
 }
 
+/* A line for each file; files behind each other of which the same is said share one. */
 static void report(const stk__trace *t, const stk__merge *m)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        stk__text line = STK__TEXT_INIT;
-        text_file(&line, t, m, i);
-        cli_say("%s", line.failed || !line.data ? "stoker: out of memory" : line.data);
-        stk__text_clear(&line);
+    stk__text line = STK__TEXT_INIT, next = STK__TEXT_INIT;
+    for (size_t i = 0, end; i < m->count; i = end) {
+        stk__text_reset(&line);
+        text_file(&line, m, i);
+        for (end = i + 1; end < m->count; end++) {
+            stk__text_reset(&next);
+            text_file(&next, m, end);
+            if (next.failed || line.failed || next.length != line.length ||
+                memcmp(next.data, line.data, line.length) != 0)
+                break;
+        }
+        const char *path = stk__trace_str(t, t->files[i].path);
+        const char *text = line.failed || !line.data ? "stoker: out of memory" : line.data;
+        if (end - i > 1)
+            cli_say("%s and %zu more: %s", path, end - i - 1, text);
+        else
+            cli_say("%s: %s", path, text);
     }
+    stk__text_clear(&line);
+    stk__text_clear(&next);
 }
 
 static void json_file(stk__text *out, const stk__trace *t, const stk__merge *m, size_t i)

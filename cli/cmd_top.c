@@ -465,8 +465,10 @@ static int put_all(const top_options *o, const stk__top_options *options, const 
 {
     stk__top_source sources[3];
     const size_t count = stk__top_sources(t, sources);
-    if (!count)
+    if (!count) {
         cli_say("stoker: there are no slices, samples or functions in what was read");
+        return CLI_FAILED;
+    }
     cli_table *data = NULL;
     if (format != CLI_TABLE && !(data = cli_table_new(format, stk__top_columns, STK__TOP_COLUMNS))) {
         cli_say("stoker: out of memory");

@@ -9,8 +9,6 @@
 
 #include "base/banned.h"
 
-enum { NOTES_SHOWN = 20 };
-
 static const int64_t draw_every_ns = 100 * 1000 * 1000;
 
 typedef struct progress {
@@ -38,36 +36,73 @@ static bool show_progress(void *arg, const char *path, uint64_t done_bytes, uint
     return !cli_interrupted();
 }
 
-static void say_note(const stk__trace *t, const stk__trace_note *n)
+/* What is said of one reason, in all files together. */
+typedef struct noted {
+    uint64_t count;
+    size_t files;
+    const stk__trace_note *first;
+} noted;
+
+static void collect_notes(const stk__trace *t, noted *out)
+{
+    for (size_t i = 0; i < t->note_count; i++) {
+        const stk__trace_note *n = &t->notes[i];
+        if (n->reason >= STK__REASON_COUNT || n->file >= t->file_count)
+            continue;
+        noted *sum = &out[n->reason];
+        sum->count += STK_MIN(n->count, INT64_MAX - sum->count);
+        sum->files++;
+        if (!sum->first || n->file < sum->first->file)
+            sum->first = n;
+    }
+}
+
+/* "(first at byte 12)", "(first in a.json at byte 12)" */
+static void put_first(stk__text *line, const stk__trace *t, const noted *sum)
+{
+    const bool many = sum->files > 1;
+    if (!many && sum->first->offset < 0)
+        return;
+    stk__text_puts(line, " (first");
+    if (many)
+        stk__text_printf(line, " in %s", stk__trace_str(t, t->files[sum->first->file].path));
+    if (sum->first->offset >= 0)
+        stk__text_printf(line, " at byte %lld", (long long)sum->first->offset);
+    stk__text_puts(line, ")");
+}
+
+static void say_noted(const stk__trace *t, stk__trace_reason reason, const noted *sum)
 {
     stk__text line = STK__TEXT_INIT;
-    const stk__trace_reason reason = (stk__trace_reason)n->reason;
-    stk__text_printf(&line, "%s: %s ", stk__trace_str(t, t->files[n->file].path),
-                     stk__trace_reason_loses(reason) ? "left out" : "noted");
-    cli_text_count(&line, (int64_t)STK_MIN(n->count, (uint64_t)INT64_MAX));
-    stk__text_printf(&line, ": %s", stk__trace_reason_text(reason));
-    if (n->offset >= 0)
-        stk__text_printf(&line, " (first at byte %lld)", (long long)n->offset);
+    if (sum->files > 1)
+        stk__text_printf(&line, "%zu files: ", sum->files);
+    else
+        stk__text_printf(&line, "%s: ", stk__trace_str(t, t->files[sum->first->file].path));
+    if (reason != STK__REASON_NO_EVENTS) {
+        stk__text_puts(&line, stk__trace_reason_loses(reason) ? "left out " : "noted ");
+        cli_text_count(&line, (int64_t)sum->count);
+        stk__text_puts(&line, ": ");
+    }
+    stk__text_puts(&line, stk__trace_reason_text(reason));
+    put_first(&line, t, sum);
     if (!line.failed)
         cli_say("%s", line.data);
     stk__text_clear(&line);
 }
 
-/* Losses first: they matter more. */
-static void say_notes(const stk__trace *t)
+/* Only what is missing, and times that are not the file's; the rest is for whoever asks the table. Losses first: they matter more. */
+static void say_notes(const stk__trace *t, bool all)
 {
-    size_t shown = 0;
+    noted sums[STK__REASON_COUNT] = {0};
+    collect_notes(t, sums);
     for (int losses = 1; losses >= 0; losses--) {
-        for (size_t i = 0; i < t->note_count; i++) {
-            const stk__trace_note *n = &t->notes[i];
-            if (stk__trace_reason_loses((stk__trace_reason)n->reason) != (losses == 1))
-                continue;
-            if (shown++ < NOTES_SHOWN)
-                say_note(t, n);
+        for (int i = 0; i < STK__REASON_COUNT; i++) {
+            const stk__trace_reason reason = (stk__trace_reason)i;
+            if (sums[i].files && (all || stk__trace_reason_matters(reason)) &&
+                stk__trace_reason_loses(reason) == (losses == 1))
+                say_noted(t, reason, &sums[i]);
         }
     }
-    if (shown > NOTES_SHOWN)
-        cli_say("(and %zu more; 'stoker sql FILE -q \"SELECT * FROM note\"' lists all)", shown - NOTES_SHOWN);
 }
 
 int cli_no_trace(const cli_command *command)
@@ -106,6 +141,9 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     int code = CLI_OK;
     if (options->cache_dir && options->no_cache && count)
         code = cli_usage_error(command, "--cache-dir and --no-cache exclude each other");
+    stk__join_processes join = STK__JOIN_AUTO;
+    if (code == CLI_OK && !stk__join_find(options->join, &join))
+        code = cli_usage_error(command, "--join-processes wants auto, always or never, found '%s'", options->join);
     if (code == CLI_OK)
         code = expand(command, paths, count, options->quiet, &expanded);
     if (code != CLI_OK) {
@@ -119,6 +157,7 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
                                     .temp_dir = temp_dir && temp_dir[0] ? temp_dir : NULL,
                                     .cache_dir = cache_dir,
                                     .format = options->format,
+                                    .join = join,
                                     .progress = show_progress,
                                     .progress_arg = &drawn};
     stk_error err;
@@ -129,7 +168,7 @@ int cli_trace_open(const cli_command *command, const cli_trace_options *options,
     if (status == STK_OK)
         (*out)->stopped = cli_interrupted;
     if (status == STK_OK && !options->quiet)
-        say_notes(*out);
+        say_notes(*out, options->all_notes);
     if (status != STK_OK) {
         cli_say_error(&err, NULL, NULL);
         code = cli_exit_code(&err);

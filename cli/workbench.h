@@ -9,8 +9,9 @@
 
 typedef struct cli_trace_options {
     uint64_t memory_bytes;
-    const char *cache_dir, *temp_dir, *format;
+    const char *cache_dir, *temp_dir, *format, *join;
     bool no_cache, quiet;
+    bool all_notes; /* set by the command: also what matters to few */
 } cli_trace_options;
 
 #define CLI_TRACE_ROWS(T, f) CLI_TRACE_ROWS_WITH(T, f, 'q')
@@ -21,6 +22,10 @@ typedef struct cli_trace_options {
             .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph", .group = "Reading",  \
             .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script or flamegraph (default: by " \
                     "the content)"),                                                                                   \
+        CLI_ROW(T, f.join, const char *, CLI_TEXT, .name = "join-processes", .value = "WHEN", .complete = CLI_WORDS,   \
+                .words = "auto always never", .group = "Reading",                                                      \
+                .help = "processes of equal id and name in several files are one: always, never, or auto: in "         \
+                        "timelines of TensorFlow 1 (default)"),                                                        \
         CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",          \
                 .help =                                                                                                \
                     "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"),  \

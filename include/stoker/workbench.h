@@ -30,6 +30,8 @@ typedef struct stk_trace_options {
     bool (*progress)(void *arg, const char *path, uint64_t done_bytes,
                      uint64_t total_bytes); /* false cancels; may be NULL */
     void *progress_arg;
+    const char *join_processes; /* those of equal id and name in several files are one: "always", "never", or "auto" and
+                                   NULL: in timelines of TensorFlow 1 */
 } stk_trace_options;
 
 /* Reads files as one trace; patterns such as "run-*.json.gz" are expanded. `options` may be NULL. Since 0.1. */

@@ -94,18 +94,13 @@ static int optional_path(PyObject *object, void *out)
 
 static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {(char *)"paths",
-                            (char *)"format",
-                            (char *)"memory",
-                            (char *)"temp_dir",
-                            (char *)"cache_dir",
-                            (char *)"progress",
-                            NULL};
+    static char *names[] = {(char *)"paths",     (char *)"format",   (char *)"memory",         (char *)"temp_dir",
+                            (char *)"cache_dir", (char *)"progress", (char *)"join_processes", NULL};
     PyObject *given, *temp_dir = NULL, *cache_dir = NULL, *call = NULL;
-    const char *format = NULL;
+    const char *format = NULL, *join = NULL;
     unsigned long long memory = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$zKO&O&O:Trace", names, &given, &format, &memory, optional_path,
-                                     &temp_dir, optional_path, &cache_dir, &call))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$zKO&O&Oz:Trace", names, &given, &format, &memory, optional_path,
+                                     &temp_dir, optional_path, &cache_dir, &call, &join))
         return NULL;
     progress p = {.call = call == Py_None ? NULL : call};
     stk_trace_options options = {
@@ -114,6 +109,7 @@ static PyObject *trace_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         .memory_bytes = memory,
         .temp_dir = temp_dir ? PyBytes_AsString(temp_dir) : NULL,
         .cache_dir = cache_dir ? PyBytes_AsString(cache_dir) : NULL,
+        .join_processes = join,
     };
     PyObject *paths = stkpy_paths_encode(given, "paths");
     trace_object *self = paths ? (trace_object *)PyType_GenericAlloc(type, 0) : NULL;

@@ -316,6 +316,7 @@ def open_trace(
     cache: bool | Path | None = True,
     temp_dir: Path | None = None,
     progress: Callable[[str, int, int], bool | None] | bool | None = None,
+    join_processes: str | None = None,
 ) -> Trace:
     """Read traces and profiles of any format as one trace.
 
@@ -333,6 +334,8 @@ def open_trace(
         cache: whether columns are kept for the next time; a directory: there.
         temp_dir: where the temporary file lies; None: $TMPDIR or /var/tmp.
         progress: called with path, bytes done and bytes in all, False ends the reading; True: a line on standard error.
+        join_processes: whether processes of equal id and name in several files are one: "always", "never", or "auto":
+            in timelines of TensorFlow 1.
     """
     if not paths:
         raise TypeError("open_trace: wanted one or more paths, found none")
@@ -345,6 +348,7 @@ def open_trace(
             temp_dir=os.fspath(temp_dir) if temp_dir is not None else os.environ.get("TMPDIR") or None,
             cache_dir=_cache_of(cache),
             progress=call,
+            join_processes=join_processes,
         )
     finally:
         wipe = getattr(call, "wipe", None)

@@ -60,11 +60,16 @@ static stk_status read_options(const stk_trace_options *in, stk__trace_options *
                              sizeof o);
     if (in)
         memcpy(&o, in, STK_MIN(in->struct_size, sizeof o));
+    stk__join_processes join;
+    if (!stk__join_find(o.join_processes, &join))
+        return stk_error_set(err, STK_INVALID, "join_processes is '%s', wanted auto, always or never",
+                             o.join_processes);
     *out = (stk__trace_options){
         .memory_bytes = o.memory_bytes,
         .temp_dir = o.temp_dir,
         .cache_dir = o.cache_dir,
         .format = o.format,
+        .join = join,
         .progress = o.progress,
         .progress_arg = o.progress_arg,
     };

@@ -754,7 +754,7 @@ void stk__builder_slice(stk__builder *b, uint32_t track, int64_t ts, int64_t dur
         dur = 0;
         flags = STK__SLICE_CLAMPED;
     } else if (STK_UNLIKELY(dur > STK__TIME_MAX || ts + dur > STK__TIME_MAX)) {
-        stk__builder_note(b, STK__REASON_NUMBER, offset);
+        stk__builder_note(b, STK__REASON_LONG_DURATION, offset);
         dur = ts > 0 ? STK__TIME_MAX - ts : STK__TIME_MAX;
         flags = STK__SLICE_CLAMPED;
     }
@@ -932,7 +932,9 @@ static void find_bounds(stk__trace *t)
 stk_status stk__builder_finish(stk__builder *b, stk__trace **out, stk_error *err)
 {
     stk__builder_drop_args(b);
+    stk__finish_join(b);
     stk__finish_slices(b);
+    stk__finish_clocks(b);
     stk__finish_args(b);
     stk__finish_points(b);
     stk__finish_flows(b);

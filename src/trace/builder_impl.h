@@ -65,7 +65,9 @@ uint32_t stk__builder_join_args(stk__builder *b, uint32_t first, uint32_t second
 uint32_t stk__builder_lane(stk__builder *b, uint32_t track, uint32_t lane);
 
 /* The steps of stk__builder_finish; each keeps failures in the builder. */
+void stk__finish_join(stk__builder *b);   /* finish_join.c: processes of several files that are one */
 void stk__finish_slices(stk__builder *b); /* finish_slices.c */
+void stk__finish_clocks(stk__builder *b); /* finish_clocks.c: files whose times are plainly those of the day */
 void stk__finish_args(stk__builder *b);   /* finish_args.c: takes out sets that no slice has */
 void stk__finish_points(stk__builder *b); /* finish_flows.c: counters and samples */
 void stk__finish_flows(stk__builder *b);  /* finish_flows.c */

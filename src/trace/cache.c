@@ -19,7 +19,7 @@
 #include "base/banned.h"
 
 enum {
-    CACHE_VERSION = 3,     /* one more whenever a reader or the builder gives other columns for the same file */
+    CACHE_VERSION = 4,     /* one more whenever a reader or the builder gives other columns for the same file */
     WORTH_BYTES = 1 << 20, /* smaller files are read again as fast */
     HASH_WHOLE = 64 << 20, /* larger files are hashed in pieces */
     PIECES = 64,
@@ -131,6 +131,7 @@ char *stk__trace_cache_path(const char *const *paths, size_t count, const stk__t
     uint64_t total_bytes = 0;
     bool good = true;
     XXH3_128bits_update(state, &layout, sizeof layout);
+    XXH3_128bits_update(state, &options->join, sizeof options->join);
     if (options->format)
         XXH3_128bits_update(state, options->format, strlen(options->format) + 1);
     for (size_t i = 0; i < count && good; i++)

@@ -36,6 +36,7 @@ typedef struct finisher {
     size_t kept;       /* rows that are left after pairing, at the front of `rows` */
     int64_t *file_end; /* per file: the latest time in it */
     stack open;
+    stack stray; /* ends of the current track that closed nothing, by time; `end` is that time */
     stack lanes[NESTING_LANES];
     flat_lane *flat;
     size_t flat_count, flat_capacity;
@@ -79,32 +80,79 @@ static void close_slice(finisher *f, uint32_t begin, int64_t end_ns)
     s->flags[begin] &= (uint8_t)~STK__RAW_BEGIN;
 }
 
-static void take_end(finisher *f, uint32_t file, uint32_t row)
+/* Closes a begin with an end, whose args join its own. */
+static void close_with(finisher *f, uint32_t begin, uint32_t end, uint32_t file)
 {
     stk__slices *s = f->s;
+    close_slice(f, begin, s->ts[end]);
+    s->args[begin] = stk__builder_join_args(f->b, s->args[begin], s->args[end], file, s->dur[end]);
+}
+
+static void take_end(finisher *f, uint32_t file, uint32_t row)
+{
+    const stk__slices *s = f->s;
     const size_t at = find_open(f, s->name[row]);
     if (at >= f->open.count) {
-        stk__builder_note_file(f->b, file, STK__REASON_END_WITHOUT_BEGIN, 1, s->dur[row]);
-        f->b->loose_args |= s->args[row] != 0;
+        push(f, &f->stray, s->ts[row], row);
         return;
     }
-    const uint32_t begin = f->open.items[at].row;
-    close_slice(f, begin, s->ts[row]);
-    s->args[begin] = stk__builder_join_args(f->b, s->args[begin], s->args[row], file, s->dur[row]);
+    close_with(f, f->open.items[at].row, row, file);
     memmove(f->open.items + at, f->open.items + at + 1, (f->open.count - at - 1) * sizeof *f->open.items);
     f->open.count--;
 }
 
-/* What was never closed lasts until the file's last event. */
+/* Where in the stray ends those of a time start. */
+static size_t stray_at(const finisher *f, int64_t ts)
+{
+    size_t low = 0, high = f->stray.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (f->stray.items[middle].end < ts)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A slice of no length may have its end before its begin in the file. True when `begin`, which nothing else closed, has one. */
+static bool close_with_stray(finisher *f, uint32_t begin, uint32_t file)
+{
+    const stk__slices *s = f->s;
+    const size_t from = stray_at(f, s->ts[begin]);
+    for (size_t i = from; i < f->stray.count && i - from < SEARCH_DEPTH; i++) {
+        const uint32_t end = f->stray.items[i].row;
+        if (f->stray.items[i].end != s->ts[begin])
+            return false;
+        if (end == STK__NONE || (s->name[end] && s->name[end] != s->name[begin]))
+            continue;
+        close_with(f, begin, end, file);
+        f->stray.items[i].row = STK__NONE;
+        return true;
+    }
+    return false;
+}
+
+/* What was never closed lasts until the file's last event; ends that closed nothing are left out. */
 static void close_rest(finisher *f, uint32_t file)
 {
     stk__slices *s = f->s;
     while (f->open.count) {
         const uint32_t row = f->open.items[--f->open.count].row;
+        if (close_with_stray(f, row, file))
+            continue;
         stk__builder_note_file(f->b, file, STK__REASON_NO_END, 1, s->dur[row]);
         close_slice(f, row, f->file_end[file]);
         s->flags[row] |= STK__SLICE_UNFINISHED;
     }
+    for (size_t i = 0; i < f->stray.count; i++) {
+        const uint32_t row = f->stray.items[i].row;
+        if (row == STK__NONE)
+            continue;
+        stk__builder_note_file(f->b, file, STK__REASON_END_WITHOUT_BEGIN, 1, s->dur[row]);
+        f->b->loose_args |= s->args[row] != 0;
+    }
+    f->stray.count = 0;
 }
 
 /* Pairs the rows of one track; returns how many are left, at the front of `rows`. */
@@ -426,6 +474,7 @@ void stk__finish_slices(stk__builder *b)
     for (size_t i = 0; i < NESTING_LANES; i++)
         stk__free(f.lanes[i].items);
     stk__free(f.open.items);
+    stk__free(f.stray.items);
     stk__free(f.flat);
     stk__free(f.rows);
     stk__free(f.scratch);

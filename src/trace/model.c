@@ -73,15 +73,25 @@ const char *stk__trace_reason_text(stk__trace_reason reason)
     return reason < STK__REASON_COUNT ? texts[reason] : "";
 }
 
+static char reason_kind(stk__trace_reason reason)
+{
+    enum { L = 'L', T = 'T', K = 'K' };
+    static const char kinds[] = {
+#define REASON_KIND(name, lower, kind, text) kind,
+        STK__TRACE_REASONS(REASON_KIND)
+#undef REASON_KIND
+    };
+    return reason < STK__REASON_COUNT ? kinds[reason] : (char)K;
+}
+
 bool stk__trace_reason_loses(stk__trace_reason reason)
 {
-    enum { L = 1, K = 0 };
-    static const uint8_t loses[] = {
-#define REASON_LOSES(name, lower, kind, text) kind,
-        STK__TRACE_REASONS(REASON_LOSES)
-#undef REASON_LOSES
-    };
-    return reason < STK__REASON_COUNT && loses[reason];
+    return reason_kind(reason) == 'L';
+}
+
+bool stk__trace_reason_matters(stk__trace_reason reason)
+{
+    return reason_kind(reason) != 'K';
 }
 
 /* "python (12)", "12", "Spans" */

@@ -17,7 +17,10 @@ typedef uint32_t stk__string;
 /* All times and ends of slices lie within +-STK__TIME_MAX, so that differences of two never overflow. Sums of many may. */
 #define STK__TIME_MAX (((int64_t)1 << 62) - 1)
 
-/* Why something in a file was left out (L), or kept after a change (K). One list gives enum, name and text. */
+/*
+ * Why something in a file was left out (L), kept after a change of its time (T) or of another part (K), which is no news for whoever only
+ * wants to know where the time goes. One list gives enum, name and text.
+ */
 #define STK__TRACE_REASONS(X)                                                                          \
     X(SYNTAX, syntax, L, "not an event: broken syntax")                                                \
     X(TRUNCATED, truncated, L, "cut off at the end of the file")                                       \
@@ -31,20 +34,25 @@ typedef uint32_t stk__string;
     X(BAD_REFERENCE, bad_reference, L, "refers to something that is not in the file")                  \
     X(BAD_VALUE, bad_value, L, "value that cannot be read")                                            \
     X(DUPLICATE, duplicate, L, "given before")                                                         \
-    X(NO_END, no_end, K, "begin without an end, closed at the end of the file")                        \
-    X(NEGATIVE_DURATION, negative_duration, K, "negative duration, set to 0")                          \
-    X(NO_DURATION, no_duration, K, "complete event without a duration, set to 0")                      \
+    X(NO_END, no_end, T, "begin without an end, closed at the end of the file")                        \
+    X(NEGATIVE_DURATION, negative_duration, T, "negative duration, set to 0")                          \
+    X(NO_DURATION, no_duration, T, "complete event without a duration, set to 0")                      \
+    X(CPU_DURATION, cpu_duration, T, "complete event with CPU time alone, taken as its duration")      \
+    X(LONG_DURATION, long_duration, T, "duration out of range, cut off at the limit")                  \
+    X(FRACTION, fraction, T, "weights with a fraction, all kept in thousandths or rounded")            \
     X(NUMBER, number, K, "NaN, infinity, N/A or a number past 64 bits")                                \
     X(TEXT, text, K, "text that is not UTF-8, or with raw control bytes")                              \
     X(ESCAPE, escape, K, "broken escape in a string")                                                  \
     X(TEXT_ID, text_id, K, "process or thread whose id is not an integer")                             \
     X(DUPLICATE_KEY, duplicate_key, K, "key given twice in an object, the last one counts")            \
+    X(NO_PLACE, no_place, K, "arg of an event that is kept, but whose kind has no args here")          \
     X(OVERLAP, overlap, K, "slice that overlaps others on its track, put on a second lane")            \
     X(ROUNDED, rounded, K, "overlap no larger than the rounding of the file's times, taken as nested") \
     X(NO_FLOW_START, no_flow_start, K, "flow end without a start")                                     \
     X(NO_FLOW_SLICE, no_flow_slice, K, "flow without a slice to bind to")                              \
     X(REDEFINED, redefined, K, "name of a process or thread given again with another value")           \
-    X(LOST_BY_RECORDER, lost_by_recorder, K, "events that the recorder says it lost")
+    X(LOST_BY_RECORDER, lost_by_recorder, T, "events that the recorder says it lost")                  \
+    X(NO_EVENTS, no_events, T, "file without any event that can be used")
 
 typedef enum stk__trace_reason {
 #define STK__REASON_ENUM(name, lower, kind, text) STK__REASON_##name,
@@ -57,6 +65,8 @@ typedef enum stk__trace_reason {
 const char *stk__trace_reason_name(stk__trace_reason reason);
 const char *stk__trace_reason_text(stk__trace_reason reason);
 bool stk__trace_reason_loses(stk__trace_reason reason);
+/* Whether it is worth a line to everyone: something is missing, or a time is not that of the file. */
+bool stk__trace_reason_matters(stk__trace_reason reason);
 
 /* What happened to one file's content, per reason. */
 typedef struct stk__trace_note {
@@ -87,14 +97,20 @@ typedef struct stk__trace_file {
     int64_t shift_ns;        /* already added to its times, by a merge */
 } stk__trace_file;
 
-/* Facts about a file, as text: "distributedInfo.rank", "traceName", ... */
+/*
+ * Facts about a file, as text: "distributedInfo.rank", "traceName", ... The reader of Chrome JSON adds one of its own, STK__FACT_TIMELINE: a
+ * timeline of TensorFlow 1 (its timeline.py), which holds one step, or several of them that were put into one file.
+ */
+#define STK__FACT_TIMELINE "timeline"
+#define STK__TIMELINE_TF1 "tensorflow1"
+#define STK__TIMELINE_TF1_JOINED "tensorflow1_joined"
 typedef struct stk__trace_fact {
     uint32_t file;
     stk__string key, value;
 } stk__trace_fact;
 
 typedef struct stk__trace_process {
-    uint32_t file;
+    uint32_t file;        /* joined: the first one; tracks have their own */
     stk__string pid_text; /* when the file's id is no integer; 0 else */
     int64_t pid;
     stk__string name, labels;
@@ -348,12 +364,18 @@ void stk__trace_free(stk__trace *t);
 
 /* ---- opening ---- */
 
+/* Which processes of different files are one: those of equal id and name, when both files are TensorFlow 1 timelines, always, or never. */
+typedef enum stk__join_processes { STK__JOIN_AUTO, STK__JOIN_ALWAYS, STK__JOIN_NEVER } stk__join_processes;
+/* By its name; NULL is "auto". False: unknown. */
+bool stk__join_find(const char *name, stk__join_processes *out);
+
 typedef struct stk__trace_options {
     uint64_t memory_bytes; /* cap on the columns in memory, the rest goes to a temporary file; 0: no cap */
     const char *temp_dir;  /* for that file; NULL: "/var/tmp" */
     const char *cache_dir; /* where columns are kept for the next time; NULL: no cache */
     uint64_t cache_bytes;  /* cap on all files in it; 0: 4 GiB */
     const char *format;    /* read as this format, not by content; NULL */
+    stk__join_processes join;
     /* Told now and then how far the reading is; false stops it with STK_CANCELLED. total is 0 for a pipe. May be NULL. */
     bool (*progress)(void *arg, const char *path, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_arg;
@@ -361,7 +383,8 @@ typedef struct stk__trace_options {
 
 /*
  * Reads files (paths, no patterns; "-" is standard input) into one model. A file that is damaged gives what is good of it, and notes; one
- * that is no trace at all, or cannot be read, fails the call. The trace is what the files say, in order.
+ * that is no trace at all, or cannot be read, fails the call, and so do files that have no event among them. The trace is what the files
+ * say, in order.
  */
 stk_status stk__trace_open(const char *const *paths, size_t count, const stk__trace_options *options, stk__trace **out,
                            stk_error *err);

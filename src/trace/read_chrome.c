@@ -358,6 +358,7 @@ static void read_all(stk__chrome *r)
     stk__builder_saw(r->b, r->saw);
     if (r->status == STK_OK)
         stk__chrome_stacks_finish(r);
+    stk__chrome_timeline(r);
     set_resolution(r);
 }
 

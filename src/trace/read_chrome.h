@@ -182,6 +182,8 @@ typedef struct stk__chrome {
     stk__text text;
 
     uint32_t process_rows, thread_rows; /* of this file, so far */
+    uint32_t first_process;             /* rows before this one are of other files */
+    bool repeats, merged;               /* names of processes are given again; the file says that it holds several */
     stk__keymap async_process;          /* process of an id that holds in the whole file: that of its first event */
     stk__keymap tids;                   /* first thread of a tid */
     stk__chrome_sampled *sampled;       /* threads that py-spy saw, and their rows by tid */
@@ -248,6 +250,8 @@ void stk__chrome_put_field(stk__chrome *r, stk__chrome_field field, const char *
 void stk__chrome_metadata(stk__chrome *r);
 /* One value of the outer object, behind its key, becomes facts. */
 void stk__chrome_fact(stk__chrome *r, stk__json *j);
+/* At the end of the file: a fact for what its processes show it to be. */
+void stk__chrome_timeline(stk__chrome *r);
 
 /* read_chrome_stacks.c */
 void stk__chrome_sample_event(stk__chrome *r, int64_t ts, const stk__chrome_place *place);

@@ -113,6 +113,21 @@ static bool is_key(const stk__chrome_arg *arg, const char *key)
     return arg->key_size == strlen(key) && memcmp(arg->key, key, arg->key_size) == 0;
 }
 
+/*
+ * TensorFlow 1 calls an op "unknown" when its label is not "name = op(inputs)", as _parse_op_label of its timeline.py wants it. What ran
+ * then stands in the args alone.
+ */
+static STK_NOINLINE void name_unknown_op(stk__chrome *r, names *n)
+{
+    for (size_t i = r->event.arg_count; i-- > 0;) {
+        const stk__chrome_arg *arg = &r->event.args[i];
+        if (!arg->outer && is_key(arg, "name") && arg->value.kind == STK__CHROME_STRING && arg->value.size) {
+            n->name = stk__chrome_text(r, &arg->value);
+            return;
+        }
+    }
+}
+
 static bool has_arg(const stk__chrome *r, const char *key)
 {
     size_t i = 0;
@@ -128,8 +143,8 @@ static bool says_flow(const stk__chrome_value *v)
 
 static bool is_bound(const stk__chrome_event *e)
 {
-    return e->seen >> STK__CHROME_BIND_ID & 1 && (says_flow(stk__chrome_get(e, STK__CHROME_FLOW_IN)) ||
-                                                  says_flow(stk__chrome_get(e, STK__CHROME_FLOW_OUT)));
+    return e->seen >> STK__CHROME_BIND_ID & 1 &&
+           (says_flow(stk__chrome_get(e, STK__CHROME_FLOW_IN)) || says_flow(stk__chrome_get(e, STK__CHROME_FLOW_OUT)));
 }
 
 /* Ids that mean nothing on a slice of a thread are kept beside its args. */
@@ -152,7 +167,7 @@ static void put_slice_args(stk__chrome *r)
         put_odd_fields(r);
 }
 
-/* The model has no place for args of flows and samples. `outer`: only those beside "args". */
+/* The model has no place for args of flows and samples, which are kept without them. `outer`: only those beside "args". */
 static void note_args(stk__chrome *r, bool outer)
 {
     uint64_t left = 0;
@@ -161,7 +176,7 @@ static void note_args(stk__chrome *r, bool outer)
         left += (arg->outer || !outer) && !(arg->outer && (is_key(arg, "weight") || is_key(arg, "unit")));
     }
     if (left)
-        stk__builder_notes(r->b, STK__REASON_UNKNOWN_KIND, left, r->event.offset);
+        stk__builder_notes(r->b, STK__REASON_NO_PLACE, left, r->event.offset);
 }
 
 /* bind_id with flow_in and flow_out: an arrow that starts or ends at the slice itself. */
@@ -186,23 +201,33 @@ static void emit_sides(stk__chrome *r, const stk__chrome_place *place, int64_t t
         stk__chrome_sample_event(r, ts, place);
 }
 
+/* What stands for a duration that cannot be read: its sign, the CPU time, or 0. */
+static STK_NOINLINE int64_t odd_duration(stk__chrome *r)
+{
+    stk__json_number n;
+    int64_t dur;
+    if (stk__chrome_number(stk__chrome_get(&r->event, STK__CHROME_DUR), &n))
+        return n.negative ? -1 : INT64_MAX; /* past int64; the builder notes it */
+    if (stk__chrome_time(r, stk__chrome_get(&r->event, STK__CHROME_TDUR), &dur)) {
+        stk__chrome_note(r, STK__REASON_CPU_DURATION);
+        return dur;
+    }
+    stk__chrome_note(r, STK__REASON_NO_DURATION);
+    return 0;
+}
+
 static void emit_complete(stk__chrome *r, int64_t ts)
 {
-    const stk__chrome_value *v = stk__chrome_get(&r->event, STK__CHROME_DUR);
     int64_t dur = 0;
-    stk__json_number n;
-    if (!event_time(r, v, &dur)) {
-        if (stk__chrome_number(v, &n)) {
-            dur = n.negative ? -1 : INT64_MAX; /* past int64; the builder notes it */
-        } else {
-            dur = 0;
-            stk__chrome_note(r, STK__REASON_NO_DURATION);
-        }
-    }
+    if (STK_UNLIKELY(!event_time(r, stk__chrome_get(&r->event, STK__CHROME_DUR), &dur)))
+        dur = odd_duration(r);
     const stk__chrome_place *place = stk__chrome_find_place(r);
-    const names n2 = names_of(r);
+    names n = names_of(r);
+    if (STK_UNLIKELY(stk__chrome_is(stk__chrome_get(&r->event, STK__CHROME_CAT), "Op", 2)) &&
+        stk__chrome_is(stk__chrome_get(&r->event, STK__CHROME_NAME), "unknown", 7))
+        name_unknown_op(r, &n);
     put_slice_args(r);
-    stk__builder_slice(r->b, place->track, ts, dur, n2.name, n2.category, r->event.offset);
+    stk__builder_slice(r->b, place->track, ts, dur, n.name, n.category, r->event.offset);
     emit_sides(r, place, ts);
 }
 
@@ -276,7 +301,7 @@ static void emit_async(stk__chrome *r, char phase, int64_t ts)
         return;
     }
     if (is_bound(&r->event))
-        stk__chrome_note(r, STK__REASON_UNKNOWN_KIND); /* arrows go between threads */
+        stk__chrome_note(r, STK__REASON_NO_PLACE); /* arrows go between threads */
     stk__chrome_put_args(r);
     if (phase == 'b' || phase == 'S')
         stk__builder_begin(r->b, track, ts, n.name, n.category);

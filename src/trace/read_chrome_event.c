@@ -185,8 +185,8 @@ static stk__lex parse_members(stk__chrome *r, bool args)
             return result;
         if (args && !add_arg(r, key, size, &v, false))
             return STK__LEX_BAD;
-        const bool local = size == 5 && memcmp(key, "local", 5) == 0;
-        if (!args && (local || (size == 6 && memcmp(key, "global", 6) == 0))) {
+        if (!args) { /* an id of another kind, or of none, holds in the whole file */
+            const bool local = size == 5 && memcmp(key, "local", 5) == 0;
             const stk__chrome_field field = local ? STK__CHROME_LOCAL : STK__CHROME_GLOBAL;
             e->fields[field] = v;
             e->seen |= 1u << field;

@@ -116,8 +116,9 @@ void stk__chrome_metadata(stk__chrome *r)
         const uint32_t thread = stk__chrome_find_thread(r);
         set_index(r, &stk__builder_thread_at(r->b, thread)->sort_index, find_arg(r, "sort_index"));
     } else if (IS("process_name")) {
-        const uint32_t process = stk__chrome_find_process(r);
-        set_text(r, &stk__builder_process_at(r->b, process)->name, find_arg(r, "name"));
+        stk__trace_process *process = stk__builder_process_at(r->b, stk__chrome_find_process(r));
+        r->repeats |= process->name != 0;
+        set_text(r, &process->name, find_arg(r, "name"));
     } else if (IS("process_labels")) {
         const uint32_t process = stk__chrome_find_process(r);
         set_text(r, &stk__builder_process_at(r->b, process)->labels, find_arg(r, "labels"));
@@ -155,6 +156,13 @@ static void use_known(stk__chrome *r, const path *at, const stk__json *j)
         stk__builder_file(r->b)->realtime_ns = value;
 }
 
+static bool is_timeline_value(stk__chrome *r, const char *text, size_t size)
+{
+    const bool joined = size == strlen(STK__TIMELINE_TF1_JOINED) && memcmp(text, STK__TIMELINE_TF1_JOINED, size) == 0;
+    r->merged |= joined;
+    return joined || (size == strlen(STK__TIMELINE_TF1) && memcmp(text, STK__TIMELINE_TF1, size) == 0);
+}
+
 static void fact_value(stk__chrome *r, const path *at, const stk__json *j)
 {
     static const char *const words[] = {
@@ -167,6 +175,9 @@ static void fact_value(stk__chrome *r, const path *at, const stk__json *j)
         return;
     }
     use_known(r, at, j);
+    if (strcmp(at->text.data, STK__FACT_TIMELINE) == 0 && is_timeline_value(r, text, size))
+        return;                                                        /* our own, which is found again */
+    r->merged |= strcmp(at->text.data, "otherData.files.1.path") == 0; /* our own writer */
     r->event.offset = j->offset;
     put_fact(r, at->text.data, at->text.length, stk__builder_string(r->b, text, size));
 }
@@ -237,4 +248,41 @@ void stk__chrome_fact(stk__chrome *r, stk__json *j)
             fact_value(r, &at, j);
     } while (at.depth);
     stk__text_clear(&at.text);
+}
+
+/* ---- timelines of TensorFlow 1 ---- */
+
+/* Whether the text of `name` is a device with this kind of its processes behind it; *out_size is the device's. */
+static bool names_device(const stk__chrome *r, stk__string name, const char *kind, const char **out, size_t *out_size)
+{
+    size_t size;
+    const char *text = stk__builder_get(r->b, name, &size);
+    const size_t end = strlen(kind);
+    if (size <= end || text[0] != '/' || memcmp(text + size - end, kind, end) != 0)
+        return false;
+    *out = text;
+    *out_size = size - end;
+    return true;
+}
+
+/* timeline.py gives each device two processes, one behind the other: "/job:...:CPU:0 Compute" and "/job:...:CPU:0 Tensors". */
+static bool is_timeline(const stk__chrome *r)
+{
+    const char *compute, *tensors;
+    size_t compute_size, tensors_size;
+    for (uint32_t i = r->first_process; i + 1 < r->process_rows; i++) {
+        if (names_device(r, stk__builder_process_at(r->b, i)->name, " Compute", &compute, &compute_size) &&
+            names_device(r, stk__builder_process_at(r->b, i + 1)->name, " Tensors", &tensors, &tensors_size) &&
+            compute_size == tensors_size && memcmp(compute, tensors, compute_size) == 0)
+            return true;
+    }
+    return false;
+}
+
+void stk__chrome_timeline(stk__chrome *r)
+{
+    if (is_timeline(r))
+        stk__builder_fact(
+            r->b, stk__builder_str(r->b, STK__FACT_TIMELINE),
+            stk__builder_str(r->b, r->repeats || r->merged ? STK__TIMELINE_TF1_JOINED : STK__TIMELINE_TF1));
 }

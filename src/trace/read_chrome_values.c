@@ -126,6 +126,8 @@ static uint32_t process_of(stk__chrome *r, stk__chrome_id pid)
     if (process == STK__NONE)
         return process;
     if (process >= r->process_rows) {
+        if (!r->process_rows)
+            r->first_process = process;
         r->process_rows = process + 1;
         if (pid.text)
             stk__chrome_note(r, STK__REASON_TEXT_ID);
@@ -152,9 +154,17 @@ uint32_t stk__chrome_find_process(stk__chrome *r)
     return process_of(r, id_of(r, stk__chrome_get(&r->event, STK__CHROME_PID)));
 }
 
+/* An event without a tid is of its process's first thread, which has the same id, as Perfetto has it. */
+static stk__chrome_id missing_tid(stk__chrome_id pid)
+{
+    return (stk__chrome_id){.number = pid.number};
+}
+
 uint32_t stk__chrome_find_thread(stk__chrome *r)
 {
-    return thread_of(r, stk__chrome_find_process(r), id_of(r, stk__chrome_get(&r->event, STK__CHROME_TID)));
+    const stk__chrome_id pid = id_of(r, stk__chrome_get(&r->event, STK__CHROME_PID));
+    const stk__chrome_value *tid = stk__chrome_get(&r->event, STK__CHROME_TID);
+    return thread_of(r, process_of(r, pid), tid->kind > STK__CHROME_NULL ? id_of(r, tid) : missing_tid(pid));
 }
 
 static bool same_id(stk__chrome_id a, stk__chrome_id b)
@@ -173,7 +183,8 @@ static inline stk__chrome_id event_id(stk__chrome *r, const stk__chrome_value *v
 const stk__chrome_place *stk__chrome_find_place(stk__chrome *r)
 {
     const stk__chrome_id pid = event_id(r, stk__chrome_get(&r->event, STK__CHROME_PID));
-    const stk__chrome_id tid = event_id(r, stk__chrome_get(&r->event, STK__CHROME_TID));
+    const stk__chrome_value *given = stk__chrome_get(&r->event, STK__CHROME_TID);
+    const stk__chrome_id tid = STK_LIKELY(given->kind > STK__CHROME_NULL) ? event_id(r, given) : missing_tid(pid);
     const uint64_t mixed = (uint64_t)pid.number * 0x9e3779b97f4a7c15u + (uint64_t)tid.number * 0xc4ceb9fe1a85ec53u +
                            pid.text * 31u + tid.text * 7u;
     stk__chrome_place *place = &r->places[mixed >> 32 & (STK__CHROME_PLACES - 1)];

@@ -220,7 +220,7 @@ static bool read_line(collapsed_reader *r, const stk__line *line)
     }
     const int64_t weight = read_count(&parts, r->scaled, &exact);
     if (!exact)
-        stk__builder_note(r->b, STK__REASON_NUMBER, line->offset);
+        stk__builder_note(r->b, STK__REASON_FRACTION, line->offset);
     if (!read_stack(r, parts.stack, parts.stack_size, line->offset, &callsite))
         return false;
     stk__builder_at(r->b, line->offset);
@@ -264,7 +264,7 @@ static stk_status collapsed_read(stk__builder *b, stk__input *in, stk_error *err
         track->unit = r.scaled ? STK__UNIT_NONE : STK__UNIT_SAMPLES;
     if (r.scaled) {
         stk__builder_fact(b, stk__builder_str(b, "weight_scale"), stk__builder_str(b, "1000"));
-        stk__builder_note(b, STK__REASON_NUMBER, fraction);
+        stk__builder_note(b, STK__REASON_FRACTION, fraction);
     }
     while (status == STK_OK && stk__lines_next(&lines, &line)) {
         if (!read_line(&r, &line))
@@ -304,26 +304,61 @@ static bool starts_other_format(const uint8_t *data, size_t size)
     return size - at >= 5 && (memcmp(data + at, "<?xml", 5) == 0 || memcmp(data + at, "<svg ", 5) == 0);
 }
 
+/* What the lines of a text look like. */
+typedef struct line_counts {
+    size_t stacks, others; /* a text and a count, or not */
+    size_t deep;           /* of the stacks: frames with ';' between them, and no space behind it */
+    size_t placed, words;  /* of one frame: with its file, or a word of its own */
+} line_counts;
+
+static bool has_frames(const char *text, size_t size)
+{
+    const char *end = text + size, *at = text;
+    while ((at = memchr(at, ';', (size_t)(end - at)))) {
+        if (++at < end && !is_space(*at))
+            return true;
+    }
+    return false;
+}
+
+static void count_line(line_counts *c, const stk__line *line)
+{
+    stack_line parts;
+    if (!split_line(line->text, line->size, &parts) || (parts.stack_size && !has_name(parts.stack, parts.stack_size))) {
+        c->others++;
+        return;
+    }
+    c->stacks++;
+    if (has_frames(parts.stack, parts.stack_size))
+        c->deep++;
+    else if (stk__frame_split(parts.stack, parts.stack_size).file_size)
+        c->placed++;
+    else if (!memchr(parts.stack, ' ', parts.stack_size))
+        c->words++;
+}
+
+/*
+ * Many texts have lines that end in a number: logs, tables, counters of the kernel. So most lines must have frames with ';' between them, or
+ * files behind their names; words alone are frames in the company of stacks only.
+ */
 static int collapsed_detect(const uint8_t *data, size_t size, bool whole)
 {
-    size_t at = 0, stacks = 0, others = 0, deep = 0;
+    size_t at = 0;
+    line_counts c = {0};
     stk__line line;
-    stack_line parts;
     bool ended;
     if (size == 0 || memchr(data, '\0', size) || starts_other_format(data, size))
         return 0;
-    while (stacks + others < DETECT_LINES && stk__line_of(data, size, &at, &line, &ended)) {
-        if (is_nothing(line.text, line.size) || (!ended && !whole && stacks))
-            continue;
-        const bool good =
-            split_line(line.text, line.size, &parts) && (!parts.stack_size || has_name(parts.stack, parts.stack_size));
-        stacks += good;
-        others += !good;
-        deep += good && memchr(parts.stack, ';', parts.stack_size);
+    while (c.stacks + c.others < DETECT_LINES && stk__line_of(data, size, &at, &line, &ended)) {
+        if (!is_nothing(line.text, line.size) && (ended || whole || !c.stacks))
+            count_line(&c, &line);
     }
-    if (stacks <= others)
+    if (c.stacks <= c.others)
         return 0;
-    return deep * 2 >= stacks ? 60 : deep ? 45 : 25;
+    if (c.deep * 2 >= c.stacks)
+        return 60;
+    const bool all_frames = c.deep && !c.others && c.deep + c.placed + c.words == c.stacks;
+    return all_frames || (c.deep + c.placed) * 2 >= c.stacks ? 45 : 0;
 }
 
 const stk__reader stk__reader_collapsed = {

@@ -644,6 +644,28 @@ static stk_status perf_script_read(stk__builder *b, stk__input *in, stk_error *e
 }
 
 /* Samples need a time, or a stack behind them; else any line "word number word:" would do. */
+/* "[001] d..2 1234.5: sched_switch: ..." of the kernel's own text has flags behind the CPU, which perf does not write. */
+static bool is_ftrace(span line)
+{
+    const char *bracket = memchr(line.text, ']', line.size);
+    if (!bracket)
+        return false;
+    const char *p = bracket + 1, *end = line.text + line.size;
+    while (p < end && is_space(*p))
+        p++;
+    const char *flags = p;
+    while (p < end && !is_space(*p))
+        p++;
+    const size_t size = (size_t)(p - flags);
+    if (size < 4 || size > 6 || !memchr(flags, '.', size))
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        if (!strchr(".dDnNpPBbHhZzsSLlXx#0123456789", flags[i]))
+            return false;
+    }
+    return flags[0] == '.' || !is_digit(flags[0]);
+}
+
 static int perf_script_detect(const uint8_t *data, size_t size, bool whole)
 {
     size_t at = 0, timed = 0, frames = 0, headers = 0, others = 0;
@@ -657,7 +679,9 @@ static int perf_script_detect(const uint8_t *data, size_t size, bool whole)
         header h;
         if (body.size == 0 || text.text[0] == '#' || (!ended && !whole && i))
             continue;
-        if (read_header(body, &h) && (!is_space(text.text[0]) || h.ts != STK__NO_TIME)) {
+        if (is_ftrace(body))
+            others++;
+        else if (read_header(body, &h) && (!is_space(text.text[0]) || h.ts != STK__NO_TIME)) {
             headers++;
             timed += h.ts != STK__NO_TIME && h.event.size > 0;
             after_header = true;

@@ -86,7 +86,7 @@ static int64_t ns_of(pstats_reader *r, const stk__marshal_item *item)
     const double ns = seconds * 1e9;
     if (ns > -9.2e18 && ns < 9.2e18)
         return llround(ns);
-    stk__builder_note(r->b, STK__REASON_NUMBER, item->offset);
+    stk__builder_note(r->b, STK__REASON_LONG_DURATION, item->offset);
     return isnan(ns) ? 0 : ns < 0 ? -INT64_MAX : INT64_MAX;
 }
 

@@ -4,11 +4,13 @@
 
 #include "base/mem.h"
 #include "trace/builder_impl.h"
+#include "trace/foreign.h"
 #include "trace/reader.h"
 
 #include "base/banned.h"
 
-enum { DETECT_BYTES = 64 * 1024 };
+/* A reader that is this sure of a text is asked before the words of other formats are. */
+enum { DETECT_BYTES = 64 * 1024, SURE = 80 };
 
 const stk__reader *const stk__readers[] = {
     &stk__reader_perfetto,    &stk__reader_xplane,    &stk__reader_pstats,
@@ -47,7 +49,7 @@ size_t stk__bytes_start(const uint8_t *data, size_t size)
     return at;
 }
 
-const stk__reader *stk__reader_detect(const uint8_t *data, size_t size, bool whole)
+static const stk__reader *detect(const uint8_t *data, size_t size, bool whole, int *out_score)
 {
     const stk__reader *best = NULL;
     int best_score = 0;
@@ -58,7 +60,14 @@ const stk__reader *stk__reader_detect(const uint8_t *data, size_t size, bool who
             best_score = score;
         }
     }
+    *out_score = best_score;
     return best;
+}
+
+const stk__reader *stk__reader_detect(const uint8_t *data, size_t size, bool whole)
+{
+    int score;
+    return detect(data, size, whole, &score);
 }
 
 static void list_formats(char *out, size_t size)
@@ -80,11 +89,18 @@ static stk_status find_reader(stk__input *in, const char *format, const stk__rea
     size_t size;
     const uint8_t *data = stk__input_peek(in, DETECT_BYTES, &size);
     const bool whole = size < DETECT_BYTES;
-    *out = stk__reader_detect(data, STK_MIN(size, DETECT_BYTES), whole);
-    if (*out)
+    const size_t seen = STK_MIN(size, (size_t)DETECT_BYTES);
+    int score;
+    const stk__reader *found = detect(data, seen, whole, &score);
+    const char *foreign = stk__foreign_magic(data, seen);
+    if (!foreign && score < SURE)
+        foreign = stk__foreign_text(data, seen);
+    if (foreign)
+        return stk_error_set(err, STK_UNSUPPORTED, "not a trace that can be read: %s", foreign);
+    if (found) {
+        *out = found;
         return STK_OK;
-    if (size >= 4 && memcmp(data, "PK\3\4", 4) == 0)
-        return stk_error_set(err, STK_UNSUPPORTED, "a zip archive; unpack it first");
+    }
     STK_TRY(stk__input_status(in, err));
     if (size == 0)
         return stk_error_set(err, STK_CORRUPT, "the file is empty");
@@ -169,6 +185,95 @@ static stk_status read_path(stk__builder *b, const char *path, const stk__trace_
     return status;
 }
 
+/* ---- files without anything in them ---- */
+
+static size_t rows_of(const stk__trace *t)
+{
+    return t->slices.count + t->counters.count + t->points.count + t->samples.count + t->function_count +
+           t->total_count;
+}
+
+/* The reason that most of what a file had was left out for; NULL: it had nothing. */
+static const stk__trace_note *main_loss(const stk__trace *t, uint32_t file)
+{
+    const stk__trace_note *most = NULL;
+    for (size_t i = 0; i < t->note_count; i++) {
+        const stk__trace_note *n = &t->notes[i];
+        if (n->file == file && stk__trace_reason_loses((stk__trace_reason)n->reason) &&
+            (!most || n->count > most->count))
+            most = n;
+    }
+    return most;
+}
+
+/* A trace without events answers no question, so it is an error, which names the first file. */
+static stk_status check_rows(const stk__trace *t, stk_error *err)
+{
+    if (!t->file_count || rows_of(t))
+        return STK_OK;
+    const stk__trace_note *loss = main_loss(t, 0);
+    const char *more = t->file_count > 1 ? "; nor of the other files" : "";
+    stk_status status;
+    if (loss && loss->offset >= 0)
+        status = stk_error_set(err, STK_CORRUPT, "no event of it can be used: %s (%llu, first at byte %lld)%s",
+                               stk__trace_reason_text((stk__trace_reason)loss->reason), (unsigned long long)loss->count,
+                               (long long)loss->offset, more);
+    else if (loss)
+        status = stk_error_set(err, STK_CORRUPT, "no event of it can be used: %s (%llu)%s",
+                               stk__trace_reason_text((stk__trace_reason)loss->reason), (unsigned long long)loss->count,
+                               more);
+    else
+        status = stk_error_set(err, STK_CORRUPT, "no events in it%s", more);
+    if (err)
+        snprintf(err->file, sizeof err->file, "%s", stk__trace_str(t, t->files[0].path));
+    return status;
+}
+
+/* Reads one of several files; one that adds nothing is noted. */
+static stk_status read_noting(stk__builder *b, const char *path, const stk__trace_options *options, stk_error *err)
+{
+    const size_t before = rows_of(b->trace);
+    STK_TRY(read_path(b, path, options, err));
+    if (rows_of(b->trace) == before)
+        stk__builder_note(b, STK__REASON_NO_EVENTS, -1);
+    return STK_OK;
+}
+
+static stk_status read_files(const char *const *paths, size_t count, const stk__trace_options *options,
+                             stk__trace **out, stk_error *err)
+{
+    stk__builder *b;
+    stk__trace *t;
+    STK_TRY(stk__builder_new(options, &b, err));
+    for (size_t i = 0; i < count; i++) {
+        const stk_status status = read_noting(b, paths[i], options, err);
+        if (status != STK_OK) {
+            stk__builder_free(b);
+            return status;
+        }
+    }
+    STK_TRY(stk__builder_finish(b, &t, err));
+    const stk_status status = check_rows(t, err);
+    if (status == STK_OK)
+        *out = t;
+    else
+        stk__trace_free(t);
+    return status;
+}
+
+bool stk__join_find(const char *name, stk__join_processes *out)
+{
+    static const char *const names[] = {
+        [STK__JOIN_AUTO] = "auto", [STK__JOIN_ALWAYS] = "always", [STK__JOIN_NEVER] = "never"};
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        if (strcmp(names[i], name ? name : "auto") == 0) {
+            *out = (stk__join_processes)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 stk_status stk__trace_open(const char *const *paths, size_t count, const stk__trace_options *options, stk__trace **out,
                            stk_error *err)
 {
@@ -179,15 +284,7 @@ stk_status stk__trace_open(const char *const *paths, size_t count, const stk__tr
     stk__trace *t = cached ? stk__trace_cache_load(cached, options->memory_bytes) : NULL;
     stk_status status = STK_OK;
     if (!t) {
-        stk__builder *b;
-        status = stk__builder_new(options, &b, err);
-        for (size_t i = 0; i < count && status == STK_OK; i++) {
-            status = read_path(b, paths[i], options, err);
-            if (status != STK_OK)
-                stk__builder_free(b);
-        }
-        if (status == STK_OK)
-            status = stk__builder_finish(b, &t, err);
+        status = read_files(paths, count, options, &t, err);
         if (status == STK_OK && cached)
             stk__trace_cache_save(t, cached, options->cache_bytes);
     }

@@ -219,7 +219,9 @@ static bool has_fact(const fact *facts, size_t count, const char *key)
 /* What a file knows of itself that is no fact in the model, as most tools call it. */
 static void put_known(stk__text *out, const stk__trace_file *file, const fact *facts, size_t count)
 {
-    if (file->realtime_ns != STK__NO_NUMBER && !has_fact(facts, count, "baseTimeNanoseconds")) {
+    /* times of the day say so themselves */
+    if (file->realtime_ns != STK__NO_NUMBER && file->realtime_ns != 0 &&
+        !has_fact(facts, count, "baseTimeNanoseconds")) {
         STK__EMIT(out, ",\"baseTimeNanoseconds\":");
         stk__emit_int(out, file->realtime_ns);
     }

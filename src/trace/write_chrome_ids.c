@@ -189,6 +189,8 @@ static void put_async_id(const stk__trace *t, uint32_t row, const stk__trace_tra
         stk__text_printf(&id, "track %u", (unsigned)row);
     if (k->lane)
         stk__text_printf(&id, "/%u", k->lane);
+    if (k->process < t->process_count && t->processes[k->process].file != k->file)
+        stk__text_printf(&id, "#%u", k->file); /* joined: the id holds in its own file */
     stk__emit_json(out, id.data ? id.data : "", id.length);
     out->failed = out->failed || id.failed;
     stk__text_clear(&id);

@@ -1,4 +1,6 @@
 /* Writes a trace as Perfetto's protobuf: one packet sequence, track by track. */
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "base/wire.h"
 #include "trace/perfetto.h"
@@ -271,21 +273,81 @@ static void put_lane_name(pf_writer *w, const stk__trace_track *k)
     put_message(&w->event, TRACK_NAME, &w->part);
 }
 
+/* A track of a thread, or of a process, that has no name of its own. */
+typedef struct plain_track {
+    uint64_t owner;
+    int64_t start;
+    uint32_t row;
+} plain_track;
+
+static int compare_plain(const void *a, const void *b)
+{
+    const plain_track *x = a, *y = b;
+    if (x->owner != y->owner)
+        return x->owner < y->owner ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* What such a track could be written as, 0: it is none. */
+static uint64_t owner_uuid(const pf_writer *w, uint32_t row)
+{
+    const stk__trace_track *k = &w->t->tracks[row];
+    if (k->lane || !k->slice_count)
+        return 0;
+    if (k->kind == STK__TRACK_THREAD && k->thread < w->t->thread_count &&
+        (w->t->threads[k->thread].track == row || (!k->name && k->parent == STK__NONE)))
+        return uuid_of(UUID_THREAD, k->thread);
+    return k->kind == STK__TRACK_PROCESS && k->process < w->t->process_count ? uuid_of(UUID_PROCESS, k->process) : 0;
+}
+
+static int64_t track_end(const stk__trace *t, uint32_t row)
+{
+    const stk__trace_track *k = &t->tracks[row];
+    int64_t end = INT64_MIN;
+    for (size_t i = k->first_slice; i < (size_t)k->first_slice + k->slice_count; i++)
+        end = STK_MAX(end, t->slices.ts[i] + t->slices.dur[i]);
+    return end;
+}
+
+/*
+ * Joined threads and processes have a track for each file. Those that come one after the other are written as one; one that runs beside
+ * them stays a track of its own, since slices must nest.
+ */
+static bool choose_plain_tracks(pf_writer *w)
+{
+    const stk__trace *t = w->t;
+    plain_track *rows = stk__alloc((t->track_count + 1) * sizeof *rows);
+    size_t count = 0;
+    if (!rows)
+        return false;
+    for (uint32_t i = 0; i < t->track_count; i++) {
+        const uint64_t owner = owner_uuid(w, i);
+        if (owner)
+            rows[count++] = (plain_track){owner, t->slices.ts[t->tracks[i].first_slice], i};
+    }
+    if (count)
+        qsort(rows, count, sizeof *rows, compare_plain);
+    int64_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool first = !i || rows[i].owner != rows[i - 1].owner;
+        if (!first && rows[i].start <= end)
+            continue;
+        w->track_uuid[rows[i].row] = rows[i].owner;
+        if (i + 1 < count && rows[i + 1].owner == rows[i].owner)
+            end = track_end(t, rows[i].row);
+    }
+    stk__free(rows);
+    return true;
+}
+
 static void write_track(pf_writer *w, uint32_t row)
 {
     const stk__trace_track *k = &w->t->tracks[row];
-    if (!k->slice_count && !k->counter_count)
+    if ((!k->slice_count && !k->counter_count) || w->track_uuid[row])
         return;
     w->track_uuid[row] = uuid_of(UUID_TRACK, row);
-    if (!k->lane && k->kind == STK__TRACK_THREAD && k->thread < w->t->thread_count &&
-        w->t->threads[k->thread].track == row) {
-        w->track_uuid[row] = uuid_of(UUID_THREAD, k->thread);
-        return;
-    }
-    if (!k->lane && k->kind == STK__TRACK_PROCESS && k->process < w->t->process_count) {
-        w->track_uuid[row] = uuid_of(UUID_PROCESS, k->process);
-        return;
-    }
     if (!k->lane && k->kind == STK__TRACK_GLOBAL && w->t->file_count == 1) {
         w->track_uuid[row] = 0; /* Perfetto's track for all that has none */
         return;
@@ -731,7 +793,7 @@ static bool writer_init(pf_writer *w)
     w->track_uuid = stk__calloc(t->track_count + 1, sizeof *w->track_uuid);
     w->base_ns = STK_MIN(t->start_ns, 0); /* Perfetto's times are not negative */
     return w->written && w->frame_written && w->callsite_written && w->pid && w->track_uuid && choose_pids(w) &&
-           index_points(w);
+           choose_plain_tracks(w) && index_points(w);
 }
 
 static void writer_clear(pf_writer *w)

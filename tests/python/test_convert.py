@@ -350,8 +350,13 @@ def test_repair_of_bytes_that_are_no_text(stoker):
 
 def test_repair_of_a_file_cut_off_anywhere(stoker):
     whole = json.dumps({"schemaVersion": 1, "traceEvents": chrome_events(count=12), "traceName": "x"}).encode()
+    first = whole.index(b"}, {", whole.index(b'"X"')) + 1  # before it nothing is whole
+    output = stoker.path("none.json")
+    for cut in (40, first - 1):
+        stoker.run("convert", "--no-cache", "--repair", stoker.write("none", whole[:cut]), "-o", output, code=1)
+        assert "no event of it can be used" in stoker.errors and not os.path.exists(output), stoker.errors
     last = 0
-    for cut in sorted(random.Random(5).sample(range(40, len(whole)), 60)) + [len(whole)]:
+    for cut in sorted(random.Random(5).sample(range(first, len(whole)), 60)) + [len(whole)]:
         count = len(events_of(repaired(stoker, whole[:cut])))
         assert count >= last, (cut, count, last)
         last = count

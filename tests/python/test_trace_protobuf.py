@@ -42,10 +42,10 @@ class Run:
             f.write(data)
         return self.path(name)
 
-    def convert(self, *sources, to):
+    def convert(self, *sources, to, code=0):
         done = subprocess.run([self.program, "convert", "--no-cache", *sources, "-o", self.path(to)],
                               capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         self.said = done.stderr
         return self.path(to)
 
@@ -417,7 +417,10 @@ def test_cut_off_anywhere(run):
     while at < len(data):
         ends.add(at)
         at += 2 + data[at + 1]
-    for cut in range(60, len(data), 7):
+    first = min(e for e in ends if sum(1 for other in ends if other <= e) > 4)  # before it there is no event
+    refused = run.convert(run.write("a.pftrace", data[:first - 1]), to="rows.ndjson", code=1)
+    assert "no event of it can be used" in run.said and not os.path.exists(refused), run.said
+    for cut in range(first, len(data), 7):
         rows = run.rows(run.write("a.pftrace", data[:cut]))
         assert ("cut off at the end of the file" in run.said) == (cut not in ends), (cut, run.said)
         whole = sum(1 for e in ends if e <= cut)

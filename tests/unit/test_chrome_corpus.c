@@ -54,7 +54,7 @@ static const expected cases[] = {
     {"05_no_json_before.json", 2, 2, 0, 0, 0, 0, 0, "syntax 1"},
     {"05_only_space.json", 0, 0, 0, 0, 0, 0, 0, "truncated 1"},
     {"06_more_than_three_decimals.json", 2, 2, 0, 0, 0, 0, 0, ""},
-    {"06_time_at_the_limits.json", 4, 2, 0, 0, 0, 0, 0, "no_time 2, number 2"},
+    {"06_time_at_the_limits.json", 4, 2, 0, 0, 0, 0, 0, "no_time 2, long_duration 2"},
     {"06_time_missing.json", 2, 0, 0, 0, 0, 0, 0, "no_time 1"},
     {"06_time_unusable.json", 6, 0, 0, 0, 0, 0, 0, "no_time 6"},
     {"06_times_of_all_kinds.json", 7, 7, 0, 0, 0, 0, 0, ""},

@@ -227,7 +227,7 @@ static void pstats_times_past_64_bits_are_noted(void **state)
     assert_int_equal(t->function_count, 1);
     assert_int_equal(t->functions[0].self_ns, 0);
     assert_int_equal(t->functions[0].total_ns, INT64_MAX);
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 2);
+    assert_int_equal(notes_of(t, STK__REASON_LONG_DURATION), 2);
     stk__trace_free(t);
 }
 

@@ -106,19 +106,19 @@ static void collapsed_keeps_fractions_as_thousandths(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(t->samples.weight[i], wanted[i]);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_NONE);
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1); /* once: that all of them are thousandths */
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 1); /* once: that all of them are thousandths */
     assert_int_equal(all_notes(t), 1);
     assert_int_equal(t->notes[0].offset, 4);
     stk__trace_free(t);
     t = read_text("\xef\xbb\xbf# c\na;c 3\na;b 1.25\na;d 0.0004\n", "collapsed");
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 2); /* and what has more digits than that */
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 2); /* and what has more digits than that */
     assert_int_equal(t->notes[0].offset, 3 + 4 + 6 + 4);
     stk__trace_free(t);
     t = read_text("a;b 12.0\na;c -3\na;d 99999999999999999999999\n", NULL);
     assert_int_equal(t->samples.weight[0], 12);
     assert_int_equal(t->samples.weight[1], -3);
     assert_int_equal(t->samples.weight[2], INT64_MAX);
-    assert_int_equal(notes_of(t, STK__REASON_NUMBER), 1);
+    assert_int_equal(notes_of(t, STK__REASON_FRACTION), 1);
     assert_int_equal(t->tracks[t->samples.track[0]].unit, STK__UNIT_SAMPLES);
     stk__trace_free(t);
 }
@@ -339,13 +339,22 @@ static void formats_are_told_apart_by_content(void **state)
         const char *text, *format;
     } cases[] = {
         {"a;b 1\n", "collapsed"},
-        {"main 12\nother 3\n", "collapsed"},
+        {"main (a.py:1) 12\nother (b.py) 3\n", "collapsed"},
+        {"idle 50\nmain;other 3\n[unknown] 2\n", "collapsed"},
         {"[unknown];main 3\n", "collapsed"},
         {"# only a comment\na;b 1\r\nbroken\na;c 2\r\n", "collapsed"},
         {PERF_HEADER "\t7f a (/a)\n\n", "perf_script"},
         {"# ========\n# cmdline : perf\n#\n" PERF_HEADER SAMPLE_FRAMES, "perf_script"},
         {SVG_START "</svg>", "flamegraph"},
         {"1 2 3\n4 5 6\n", "none"},
+        {"main 12\nother 3\n", "none"}, /* as all counters of the kernel: nr_free_pages 12 */
+        {"Epoch 1 loss 0.5\nEpoch 2 loss 0.4\n", "none"},
+        {"Epoch 1; loss 0.5\nEpoch 2; loss 0.4\n", "none"},
+        {"index, utilization.gpu [%], memory.used [MiB]\n0, 95 %, 12345\n0, 97 %, 12345\n", "none"},
+        {"cpu  2255 34 2290 22625563\ncpu0 1132 34 1441 11311718\nctxt 1990473\nbtime 1062191376\n", "none"},
+        {"  <idle>-0     (-----) [001] d..2  1234.567890: sched_switch: prev_comm=swapper\n"
+         "  foo-12  ( 12) [000] d..3 1234.600000: sched_wakeup: comm=x\n",
+         "none"},
         {"just some words\nand more of them\n", "none"},
         {"<svg><rect/></svg>", "none"},
         {"name,count\na,1\nb,2\n", "none"},

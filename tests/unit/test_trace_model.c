@@ -273,7 +273,7 @@ static void times_out_of_range_are_left_out_and_durations_cut(void **state)
     stk__trace *t = finish(b);
     assert_int_equal(t->slices.count, 4);
     assert_int_equal(noted(t, STK__REASON_NO_TIME), 2);
-    assert_int_equal(noted(t, STK__REASON_NUMBER), 2);
+    assert_int_equal(noted(t, STK__REASON_LONG_DURATION), 2);
     assert_int_equal(noted(t, STK__REASON_NEGATIVE_DURATION), 1);
     assert_int_equal(noted(t, STK__REASON_BAD_REFERENCE), 1);
     stk__trace_free(t);
