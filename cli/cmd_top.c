@@ -18,7 +18,7 @@ typedef struct top_options {
     cli_format_options format;
     const char *by, *sort;
     int64_t limit, from_ns, to_ns;
-    bool with_name;
+    bool with_name, all, no_fold;
 } top_options;
 
 /* ---- words ---- */
@@ -66,6 +66,8 @@ static bool read_options(const top_options *o, stk__top_options *out)
     *out = (stk__top_options){.by = (stk__top_by)by,
                               .sort = (stk__top_sort)sort,
                               .with_name = o->with_name,
+                              .fold = !o->no_fold,
+                              .leave_out = !o->all,
                               .own = o->own.items,
                               .own_count = o->own.count,
                               .select = {.like = o->like.items,
@@ -149,7 +151,7 @@ static void put_label(cli_table *table, const stk__trace *t, const stk__top *top
 {
     const char *label = stk__top_label(t, top, row);
     stk__text text = STK__TEXT_INIT;
-    cli_text_escaped(&text, *label ? label : "(no name)");
+    cli_text_name(&text, *label ? label : "(no name)");
     if (row->estimate)
         stk__text_puts(&text, " (self: estimate)");
     cli_table_str(table, text.failed ? "" : text.data);
@@ -241,10 +243,8 @@ static const char *group_words(const top_options *o, stk__top_source source)
 
 static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 {
-    if (unit == STK__UNIT_NS && amount < 1000000000) {
-        stk__text_printf(text, "%.3f ms", (double)amount * 1e-6);
-    } else if (unit == STK__UNIT_NS) {
-        cli_text_seconds(text, (double)amount * 1e-9);
+    if (unit == STK__UNIT_NS) {
+        cli_text_ns(text, amount);
     } else if (unit == STK__UNIT_BYTES && amount >= 0) {
         stk__text_bytes(text, (uint64_t)amount);
     } else {
@@ -256,7 +256,7 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 /* What is counted, and what a share is a share of. */
 static void put_heading(const top_options *o, const stk__top *top, uint32_t unit, size_t rows)
 {
-    static const char *const whole[] = {"time in slices", "sampled", "time in functions"};
+    static const char *const whole[] = {"the run", "sampled", "time in functions"};
     stk__text text = STK__TEXT_INIT;
     stk__text_puts(&text, stk__top_source_names[top->source]);
     if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))
@@ -266,6 +266,8 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
     stk__text_printf(&text, " row%s; %s: ", rows == 1 ? "" : "s", whole[top->source]);
     put_amount(&text, unit, top->totals[unit]);
     stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
+    if (top->source == STK__TOP_SLICES && top->tracks > 1)
+        stk__text_printf(&text, "; shares add up over %zu tracks, which run at once", top->tracks);
     stk__text_puts(&text, o->own.count && top->source != STK__TOP_SLICES
                               ? "; what is not own counts for its nearest own caller\n"
                               : "\n");
@@ -279,6 +281,12 @@ static void put_notes(const stk__top *top, uint32_t unit, size_t rows, size_t sh
         stk__text_puts(&text, "... and ");
         cli_text_count(&text, (int64_t)(rows - shown));
         stk__text_puts(&text, " more; --limit 0 shows all\n");
+    }
+    if (top->left_out) {
+        stk__text_puts(&text, "left out: ");
+        cli_text_count(&text, top->left_out);
+        stk__text_printf(&text, " slice%s of the profiler itself; --all counts %s\n", top->left_out == 1 ? "" : "s",
+                         top->left_out == 1 ? "it" : "them");
     }
     size_t estimates = 0;
     for (size_t i = 0; i < top->count; i++)
@@ -505,6 +513,9 @@ static const cli_option top_options_table[] = {
             .help = "one row for each name, thread, category (or cat), file, step or process (default name)"),
     CLI_ROW(top_options, with_name, bool, CLI_FLAG, .name = "with-name", .group = "Rows",
             .help = "with --by: one row for each name in each of them"),
+    CLI_ROW(top_options, no_fold, bool, CLI_FLAG, .name = "no-fold", .group = "Rows",
+            .help = "rows of their own for names that differ in the number after a '#', as in ProfilerStep#1; else "
+                    "they are one, ProfilerStep#*"),
     CLI_ROW(top_options, sort, const char *, CLI_TEXT, .name = "sort", .value = "WHAT", .complete = CLI_WORDS,
             .words = SORT_WORDS, .group = "Rows",
             .help = "total, self, count, mean, max or name (default total); also pstats's words: cumulative, tottime, "
@@ -521,6 +532,8 @@ static const cli_option top_options_table[] = {
             .help =
                 "profiles: only code whose file, module or function is like this, as in 'src/*'; what it calls counts "
                 "as its own self time; may be given again"),
+    CLI_ROW(top_options, all, bool, CLI_FLAG, .name = "all", .group = "What counts",
+            .help = "count what the profiler writes about itself, too, as PyTorch's span over all that it recorded"),
     CLI_ROW(top_options, from_ns, int64_t, CLI_DURATION, .name = "from", .value = "TIME", .group = "What counts",
             .help = "only what runs this long after the start of the trace, as in 1.5s, or later"),
     CLI_ROW(top_options, to_ns, int64_t, CLI_DURATION, .name = "to", .value = "TIME", .group = "What counts",
@@ -547,9 +560,11 @@ const cli_command cli_command_top = {
     .about =
         "Adds up the slices of traces and the samples or functions of profiles. Of slices it shows how often each name "
         "ran, the sum of its durations (total), what of that was not spent in slices inside it on the same track "
-        "(self), mean, minimum, maximum and exact percentiles; % is the share of total in the time of all slices of "
-        "the chosen tracks; of threads, steps and the like it is the share of self. Of samples, a function counts once "
-        "per stack, however often it calls itself. Of pstats files the figures are Python's own.\n"
+        "(self), mean, minimum, maximum and exact percentiles. What runs inside a slice of its own name counts as a "
+        "call, but its time is in the total once. % is the share of total in the run, from the first to the last slice "
+        "of the chosen tracks and times; of threads, steps and the like it is the share of self. Tracks run at once, so "
+        "that shares may add up to more than 100 %. Of samples, a function counts once per stack, however often it "
+        "calls itself. Of pstats files the figures are Python's own.\n"
         "Several FILEs, also as patterns, are one trace; '-' is standard input. Chrome JSON, Perfetto, xplane, pstats, "
         "collapsed stacks, speedscope and perf script are told by their content, also compressed with gzip or zstd.",
     .options = top_options_table,

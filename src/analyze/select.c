@@ -111,6 +111,30 @@ static bool like_any(const char *const *patterns, size_t count, const char *text
     return false;
 }
 
+/* ---- what a profiler writes about itself ---- */
+
+bool stk__profiler_name(const char *name)
+{
+    static const char *const starts[] = {"PyTorch Profiler (", "Iteration Start: ", "Record Window End"};
+    if (*name != 'P' && *name != 'I' && *name != 'R')
+        return false;
+    for (size_t i = 0; i < STK_COUNT(starts); i++) {
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+stk__string stk__profiler_category(const stk__trace *t)
+{
+    for (stk__string s = 1; s < t->string_count; s++) {
+        const char *text = stk__trace_str(t, s);
+        if (*text == 'o' && strcmp(text, "overhead") == 0)
+            return s;
+    }
+    return 0;
+}
+
 /* ---- what a selection chooses in one trace ---- */
 
 uint32_t stk__track_root(const stk__trace *t, uint32_t track)

@@ -18,6 +18,13 @@ typedef struct stk__selection {
     int64_t from_ns, to_ns; /* slices that touch [from, to); both 0: all */
 } stk__selection;
 
+/*
+ * What a profiler writes about itself: Kineto's span over all that it recorded, the marks of its start and end, and the
+ * time that it took from the program. By name; and the category of the last kind in this trace, 0: it is not there.
+ */
+bool stk__profiler_name(const char *name);
+stk__string stk__profiler_category(const stk__trace *t);
+
 /* The track that a lane belongs to; a track that is no lane is its own. */
 uint32_t stk__track_root(const stk__trace *t, uint32_t track);
 

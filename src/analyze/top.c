@@ -46,8 +46,10 @@ stk_status stk__top_label_groups(stk__top *top, const stk__grouping *g, stk_erro
     for (size_t i = 0; i < top->count; i++) {
         stk__text text = STK__TEXT_INIT;
         stk__grouping_label(g, &top->rows[i], &text);
-        if (g->with_name)
-            stk__text_printf(&text, "  %s", stk__trace_str(g->trace, top->rows[i].name));
+        if (g->with_name) {
+            stk__text_puts(&text, "  ");
+            stk__grouping_name(g, top->rows[i].name, &text);
+        }
         /* The text's memory becomes the label. */
         if (text.failed || (!text.data && !(text.data = stk__strdup("")))) {
             stk__text_clear(&text);
