@@ -210,6 +210,18 @@ static stk_status choose_tracks(stk__chosen *c, stk_error *err)
     return failed ? stk__nomem(256, err) : STK_OK;
 }
 
+static stk_status leave_out_profiler(stk__chosen *c, stk_error *err)
+{
+    const stk__trace *t = c->trace;
+    c->profiler_category = stk__profiler_category(t);
+    c->profiler = stk__calloc((size_t)t->string_count + 1, sizeof *c->profiler);
+    if (!c->profiler)
+        return stk__nomem(t->string_count, err);
+    for (stk__string s = 1; s < t->string_count; s++)
+        c->profiler[s] = stk__profiler_name(stk__trace_str(t, s));
+    return STK_OK;
+}
+
 stk_status stk__chosen_init(stk__chosen *c, const stk__trace *t, const stk__selection *select, stk_error *err)
 {
     *c = (stk__chosen){.trace = t, .select = select};
@@ -227,6 +239,8 @@ stk_status stk__chosen_init(stk__chosen *c, const stk__trace *t, const stk__sele
     stk_status status = good ? STK_OK : stk__nomem(strings, err);
     if (status == STK_OK && select->track_count)
         status = choose_tracks(c, err);
+    if (status == STK_OK && select->leave_out)
+        status = leave_out_profiler(c, err);
     if (status != STK_OK)
         stk__chosen_clear(c);
     return status;
@@ -237,5 +251,6 @@ void stk__chosen_clear(stk__chosen *c)
     stk__free(c->names);
     stk__free(c->categories);
     stk__free(c->tracks);
+    stk__free(c->profiler);
     *c = (stk__chosen){0};
 }
