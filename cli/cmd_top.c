@@ -18,7 +18,7 @@ typedef struct top_options {
     cli_format_options format;
     const char *by, *sort;
     int64_t limit, from_ns, to_ns;
-    bool with_name, all, no_fold;
+    bool with_name, all, no_fold, own_only;
 } top_options;
 
 /* ---- words ---- */
@@ -59,6 +59,10 @@ static bool read_options(const top_options *o, stk__top_options *out)
     if (!find_word("by", o->by, stk__top_by_words, BY_WORDS, &by) ||
         !find_word("sort", o->sort, stk__top_sort_words, SORT_WORDS, &sort))
         return false;
+    if (o->own_only && !o->own.count) {
+        cli_usage_error(&cli_command_top, "--own-only wants --own PATTERN, which says what is own");
+        return false;
+    }
     if (o->from_ns < 0 || o->to_ns < 0) {
         cli_usage_error(&cli_command_top, "--from and --to count from the start of the trace and cannot be negative");
         return false;
@@ -70,6 +74,7 @@ static bool read_options(const top_options *o, stk__top_options *out)
                               .leave_out = !o->all,
                               .own = o->own.items,
                               .own_count = o->own.count,
+                              .own_only = o->own_only,
                               .select = {.like = o->like.items,
                                          .like_count = o->like.count,
                                          .category = o->category.items,
@@ -268,9 +273,9 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
     stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
     if (top->source == STK__TOP_SLICES && top->tracks > 1)
         stk__text_printf(&text, "; shares add up over %zu tracks, which run at once", top->tracks);
-    stk__text_puts(&text, o->own.count && top->source != STK__TOP_SLICES
-                              ? "; what is not own counts for its nearest own caller\n"
-                              : "\n");
+    if (o->own.count && top->source != STK__TOP_SLICES)
+        stk__text_puts(&text, o->own_only ? "; only what is own" : "; what is not own counts for its nearest own caller");
+    stk__text_putc(&text, '\n');
     cli_out_text(&text);
 }
 
@@ -437,6 +442,18 @@ static void put_losses(const top_options *o, const stk__trace *t, cli_format for
 
 /* ---- running ---- */
 
+/* A pattern that matches nothing makes everything foreign, which is hardly what was meant. */
+static void say_unmatched(const top_options *o, const stk__trace *t)
+{
+    for (size_t i = 0; i < o->own.count; i++) {
+        bool found = false;
+        for (size_t f = 0; f < t->frame_count && !found; f++)
+            found = stk__frame_own(t, &t->frames[f], &o->own.items[i], 1);
+        if (!found && t->frame_count)
+            cli_say("stoker: --own '%s' is like no file, folder, module or function here", o->own.items[i]);
+    }
+}
+
 /* One source: made, then put as a table or into the rows for programs. Returns an exit code. */
 static int put_source(const top_options *o, const stk__top_options *options, const stk__trace *t,
                       stk__top_source source, bool *first, bool alone, cli_table *data)
@@ -475,6 +492,7 @@ static int put_all(const top_options *o, const stk__top_options *options, const 
     const size_t count = stk__top_sources(t, sources);
     if (!count)
         cli_say("stoker: there are no slices, samples or functions in what was read");
+    say_unmatched(o, t);
     cli_table *data = NULL;
     if (format != CLI_TABLE && !(data = cli_table_new(format, stk__top_columns, STK__TOP_COLUMNS))) {
         cli_say("stoker: out of memory");
@@ -523,15 +541,18 @@ static const cli_option top_options_table[] = {
     CLI_ROW(top_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 20, .group = "Rows", .help = "show the first N rows (default 20; 0: all)"),
     CLI_ROW(top_options, like, cli_list, CLI_LIST, .name = "like", .value = "PATTERN", .group = "What counts",
-            .help = "only names like this, as in 'Iterator*'; may be given again"),
+            .help = "only names like this, as in 'Iterator*'; of functions also files, as in '*/src/*'; may be given "
+                    "again"),
     CLI_ROW(top_options, category, cli_list, CLI_LIST, .name = "category", .value = "PATTERN", .group = "What counts",
             .help = "only these categories; of samples, events; may be given again"),
     CLI_ROW(top_options, track, cli_list, CLI_LIST, .name = "track", .value = "PATTERN", .group = "What counts",
             .help = "only threads, streams and other tracks whose label or name is like this; may be given again"),
     CLI_ROW(top_options, own, cli_list, CLI_LIST, .name = "own", .value = "PATTERN", .group = "What counts",
             .help =
-                "profiles: only code whose file, module or function is like this, as in 'src/*'; what it calls counts "
-                "as its own self time; may be given again"),
+                "profiles: only code whose file, folder, module or function is like this, as in src or 'src/*'; what "
+                "it calls counts as its own self time; may be given again"),
+    CLI_ROW(top_options, own_only, bool, CLI_FLAG, .name = "own-only", .group = "What counts",
+            .help = "with --own: only the rows of that code, with the self times that they have in the profile"),
     CLI_ROW(top_options, all, bool, CLI_FLAG, .name = "all", .group = "What counts",
             .help = "count what the profiler writes about itself, too, as PyTorch's span over all that it recorded"),
     CLI_ROW(top_options, from_ns, int64_t, CLI_DURATION, .name = "from", .value = "TIME", .group = "What counts",
@@ -549,6 +570,7 @@ static const cli_example top_examples[] = {
      "stoker top run.json.gz --like 'Iterator*' --sort self"},
     {"which steps are slow", "stoker top run.json.gz --by step --sort max"},
     {"my own code in a profile of cProfile", "stoker top train.prof --own 'src/*' --sort cumulative"},
+    {"the same rows as Python's print_stats('src')", "stoker top train.prof --own src --own-only --sort tottime"},
     {"all rows, for programs", "stoker top run.json.gz --limit 0 --format json"},
     {NULL, NULL},
 };

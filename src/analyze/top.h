@@ -35,6 +35,7 @@ typedef struct stk__top_options {
      */
     const char *const *own;
     size_t own_count;
+    bool own_only; /* only those, with the self times that they have: nothing folds */
 } stk__top_options;
 
 typedef struct stk__top_row {
@@ -84,6 +85,13 @@ size_t stk__top_sources(const stk__trace *t, stk__top_source out[3]);
 stk_status stk__top_make(const stk__trace *t, stk__top_source source, const stk__top_options *options, stk__top *out,
                          stk_error *err);
 void stk__top_clear(stk__top *top);
+/*
+ * Whether the frame's name, module, path or a part of the path from a '/' on matches. A pattern without * ? [ and \ may
+ * also be a folder of the path: "src" is all of .../src/.
+ */
+bool stk__frame_own(const stk__trace *t, const stk__trace_frame *frame, const char *const *own, size_t own_count);
+/* Whether the frame's name, its path, or both as rows have them match; no patterns: all do. */
+bool stk__frame_like(const stk__trace *t, const stk__trace_frame *frame, const stk__selection *select);
 /* What a row is called; valid as long as both live. For frames "function (file:line)". */
 const char *stk__top_label(const stk__trace *t, const stk__top *top, const stk__top_row *row);
 

@@ -151,7 +151,5 @@ stk__top_row *stk__top_add(stk__top *top, size_t *capacity);
 stk_status stk__top_label_groups(stk__top *top, const stk__grouping *g, stk_error *err);
 /* "function (file:line)"; a line of 0 or below is left out. */
 void stk__frame_label(const stk__trace *t, const stk__trace_frame *frame, int32_t line, stk__text *out);
-/* Whether the frame's name, module, path or a part of the path from a '/' on matches. */
-bool stk__frame_own(const stk__trace *t, const stk__trace_frame *frame, const char *const *own, size_t own_count);
 
 #endif
