@@ -6,6 +6,7 @@
 #include "analyze/classify.h"
 #include "analyze/workbench.h"
 #include "base/mem.h"
+#include "top_calls.h"
 #include "workbench.h"
 
 #include "base/banned.h"
@@ -14,7 +15,7 @@ enum { LOST_SHOWN = 10 };
 
 typedef struct top_options {
     cli_trace_options trace;
-    cli_list like, category, track, own;
+    cli_list like, category, track, own, callers, callees;
     cli_format_options format;
     const char *by, *sort;
     int64_t limit, from_ns, to_ns;
@@ -59,6 +60,13 @@ static bool read_options(const top_options *o, stk__top_options *out)
     if (!find_word("by", o->by, stk__top_by_words, BY_WORDS, &by) ||
         !find_word("sort", o->sort, stk__top_sort_words, SORT_WORDS, &sort))
         return false;
+    if (o->callers.count + o->callees.count &&
+        ((o->callers.count && o->callees.count) || o->like.count || o->own.count || o->by || o->sort)) {
+        cli_usage_error(&cli_command_top,
+                        "--callers and --callees are questions of their own: each other, --like, --own, --by and "
+                        "--sort do not go with them");
+        return false;
+    }
     if (o->own_only && !o->own.count) {
         cli_usage_error(&cli_command_top, "--own-only wants --own PATTERN, which says what is own");
         return false;
@@ -520,7 +528,13 @@ static int top_run(const void *options, const cli_arguments *arguments)
     int code = cli_trace_open(&cli_command_top, &o->trace, arguments->items, arguments->count, &t);
     if (code != CLI_OK)
         return code;
-    code = read_times(o, t, &made.select) ? put_all(o, &made, t, format) : CLI_USAGE;
+    const cli_list *calls = o->callers.count ? &o->callers : &o->callees;
+    if (!read_times(o, t, &made.select))
+        code = CLI_USAGE;
+    else if (calls->count)
+        code = cli_top_calls(t, &made.select, calls, calls == &o->callees, o->limit, format);
+    else
+        code = put_all(o, &made, t, format);
     stk__trace_free(t);
     return code;
 }
@@ -538,6 +552,12 @@ static const cli_option top_options_table[] = {
             .words = SORT_WORDS, .group = "Rows",
             .help = "total, self, count, mean, max or name (default total); also pstats's words: cumulative, tottime, "
                     "ncalls"),
+    CLI_ROW(top_options, callers, cli_list, CLI_LIST, .name = "callers", .value = "PATTERN", .group = "Rows",
+            .help = "in place of totals: who calls what is like this, or has it inside, how often and for how long; may "
+                    "be given again"),
+    CLI_ROW(top_options, callees, cli_list, CLI_LIST, .name = "callees", .value = "PATTERN", .group = "Rows",
+            .help = "in place of totals: what is called by, or lies directly inside, what is like this; may be given "
+                    "again"),
     CLI_ROW(top_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 20, .group = "Rows", .help = "show the first N rows (default 20; 0: all)"),
     CLI_ROW(top_options, like, cli_list, CLI_LIST, .name = "like", .value = "PATTERN", .group = "What counts",
