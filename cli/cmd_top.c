@@ -88,7 +88,8 @@ static bool read_options(const top_options *o, stk__top_options *out)
                                          .category = o->category.items,
                                          .category_count = o->category.count,
                                          .track = o->track.items,
-                                         .track_count = o->track.count}};
+                                         .track_count = o->track.count,
+                                         .leave_out = !o->all}};
     return true;
 }
 
