@@ -282,6 +282,8 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
     stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
     if (top->source == STK__TOP_SLICES && top->tracks > 1)
         stk__text_printf(&text, "; shares add up over %zu tracks, which run at once", top->tracks);
+    else if (top->source == STK__TOP_SLICES && top->lanes)
+        stk__text_printf(&text, "; shares add up over %zu lanes of slices that overlap", top->lanes + 1);
     if (o->own.count && top->source != STK__TOP_SLICES)
         stk__text_puts(&text, o->own_only ? "; only what is own" : "; what is not own counts for its nearest own caller");
     stk__text_putc(&text, '\n');

@@ -74,6 +74,7 @@ typedef struct stk__top {
     int64_t totals[STK__UNIT_NONE + 1];
     int64_t total;
     size_t tracks;    /* slices: how many ran in that time, lanes counted as their track */
+    size_t lanes;     /* and the lanes among them */
     int64_t left_out; /* slices of the profiler itself that are in no row */
 } stk__top;
 

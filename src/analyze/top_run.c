@@ -19,6 +19,7 @@ typedef struct run_pass {
     stk__string profiler_category;
     file_span *spans; /* by file; the last one is of tracks without a file */
     bool *ran;        /* by track, lanes as their track */
+    size_t lanes;
 } run_pass;
 
 static bool counts(const run_pass *p, size_t i)
@@ -35,6 +36,7 @@ static void take_track(run_pass *p, uint32_t track)
 {
     const stk__trace *t = p->trace;
     const stk__trace_track *k = &t->tracks[track];
+    bool ran = false;
     file_span *span = &p->spans[STK_MIN((size_t)k->file, t->file_count)];
     unsigned deepest = 0; /* depth that is looked at */
     for (size_t i = k->first_slice; i < (size_t)k->first_slice + k->slice_count; i++) {
@@ -47,10 +49,13 @@ static void take_track(run_pass *p, uint32_t track)
             deepest = depth + 1;
             continue;
         }
-        p->ran[stk__track_root(t, track)] = true;
+        ran = true;
         span->start = STK_MIN(span->start, t->slices.ts[i]);
         span->end = STK_MAX(span->end, t->slices.ts[i] + t->slices.dur[i]);
     }
+    p->lanes += ran && k->lane;
+    if (ran)
+        p->ran[stk__track_root(t, track)] = true;
 }
 
 static int compare_spans(const void *a, const void *b)
@@ -91,6 +96,7 @@ stk_status stk__top_run(const stk__trace *t, const stk__top_options *o, const st
         }
         for (size_t k = 0; k < t->track_count; k++)
             out->tracks += p.ran[k];
+        out->lanes = p.lanes;
         out->totals[STK__UNIT_NS] = join_spans(p.spans, files);
     }
     stk__free(p.spans);

@@ -13,6 +13,7 @@ enum {
     COUNTED_GROUPS = 4096, /* groups that the first pass has buckets for */
     MAX_THREADS = 8,
     ROWS_PER_THREAD = 1 << 20, /* below, a thread costs more than it gains */
+    ROOT_LEVELS = 64,          /* slices of the track around one of a lane that are looked at */
 };
 
 /* One group's sums: what every slice touches, so small that those of a thousand names fit the nearest cache. */
@@ -56,6 +57,7 @@ typedef struct slice_worker {
      * on is of the group, the outermost of these is at that level: what came since then lies inside it.
      */
     uint32_t *outer;
+    uint32_t root; /* by name: the track that the lane which is on belongs to; STK__NONE: it is no lane */
     uint32_t *buckets; /* of the first `counted` groups */
     /* By depth + 1: what lies outermost has a parent, too, which nobody asks about. */
     open_slice *open;
@@ -192,15 +194,43 @@ static inline void close_slice(tally *tallies, tally_rest *rests, const open_sli
     add_ns(&tallies[o->group].self, &rests[o->group].self_high, (int64_t)o->left > 0 ? o->left : 0);
 }
 
-/* The slice at this level lies inside another one of its group, so that its time is already counted, or it does not. */
-static inline void note_recursion(slice_worker *w, const open_slice *open, uint32_t group, size_t level, int64_t dur)
+/*
+ * Whether a slice of a lane lies inside one of its name on the track itself: it left that track only because it overlaps
+ * something else there.
+ */
+static STK_NOINLINE bool inside_root(const stk__trace *t, uint32_t root, size_t row)
 {
+    const stk__slices *s = &t->slices;
+    const stk__trace_track *k = &t->tracks[root];
+    size_t low = k->first_slice, high = low + k->slice_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (s->ts[middle] <= s->ts[row])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t around = low > k->first_slice ? (uint32_t)(low - 1) : STK__NONE;
+    for (int i = 0; i < ROOT_LEVELS && around != STK__NONE; i++, around = s->parent[around]) {
+        const int64_t end = s->ts[around] + s->dur[around];
+        if (s->name[around] == s->name[row] && s->category[around] == s->category[row] && end > s->ts[row] &&
+            end >= s->ts[row] + s->dur[row])
+            return true;
+    }
+    return false;
+}
+
+/* The slice at this level lies inside another one of its group, so that its time is already counted, or it does not. */
+static inline void note_recursion(slice_worker *w, const open_slice *open, uint32_t group, size_t level, size_t row)
+{
+    const stk__trace *t = w->pass->trace;
     if (STK_LIKELY(w->outer[group] >= level || open[w->outer[group] + 1].group != group)) {
         w->outer[group] = (uint32_t)level;
-        return;
+        if (STK_LIKELY(w->root == STK__NONE) || !inside_root(t, w->root, row))
+            return;
     }
     tally_rest *rest = &w->rests[group];
-    add_ns(&rest->inner, &rest->inner_high, (uint64_t)dur);
+    add_ns(&rest->inner, &rest->inner_high, (uint64_t)t->slices.dur[row]);
     rest->inner_count++;
 }
 
@@ -220,7 +250,7 @@ static void tally_block(slice_worker *w, const uint32_t *group, size_t first, si
             level = deep_level(w, first + i);
             open = w->open;
         }
-        note_recursion(w, open, group[i], level, dur);
+        note_recursion(w, open, group[i], level, first + i);
         open_slice *o = &open[level + 1];
         close_slice(tallies, rests, o);
         *o = (open_slice){(uint64_t)dur, group[i]};
@@ -245,7 +275,9 @@ static void take_piece(slice_worker *w, const slice_piece *piece)
 {
     slice_pass *p = w->pass;
     uint32_t group[BLOCK];
+    const bool named = p->groups.by == STK__TOP_NAME || p->groups.with_name;
     w->deep_count = 0;
+    w->root = named && p->trace->tracks[piece->track].lane ? stk__track_root(p->trace, piece->track) : STK__NONE;
     for (size_t first = piece->first; first < piece->end && !w->failed; first += BLOCK) {
         const size_t count = STK_MIN((size_t)BLOCK, piece->end - first);
         stk__grouping_slices(&p->groups, piece->track, first, count, group);

@@ -157,6 +157,28 @@ static void slices_count_recursion_once(void **state)
     stk__trace_free(t);
 }
 
+/* The second f overlaps g, so that it lies on a lane, and still inside the first f. */
+static void recursion_counts_once_over_lanes(void **state)
+{
+    stk__builder *b = model_start();
+    const uint32_t track = model_track(b, 1, 1);
+    model_slice(b, track, 0, 100, "f");
+    model_slice(b, track, 10, 30, "g");
+    model_slice(b, track, 20, 50, "f");
+    model_slice(b, track, 25, 5, "f");
+    model_slice(b, track, 90, 20, "f"); /* not inside: it runs beside the first */
+    stk__trace *t = model_finish(b);
+    stk__top top = make(t, STK__TOP_SLICES, &(stk__top_options){0});
+    const stk__top_row *f = find(t, &top, "f");
+    assert_int_equal(f->count, 4);
+    assert_int_equal(f->total, 120);
+    assert_int_equal(f->primitive, 2);
+    assert_int_equal(top.tracks, 1);
+    assert_true(top.lanes >= 1);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
 static void shares_are_of_the_run_without_what_the_profiler_says_of_itself(void **state)
 {
     stk__builder *b = model_start();
@@ -483,6 +505,19 @@ static bool counts(const stk__trace *t, const stk__top_row *row, size_t i, in_gr
     return !select->to_ns || (ts < select->to_ns && (end > select->from_ns || ts >= select->from_ns));
 }
 
+/* A slice of a lane inside one of its name on the track itself; of groups by name only. */
+static bool inside_on_track(const stk__trace *t, size_t row)
+{
+    const stk__slices *s = &t->slices;
+    for (size_t i = 0; i < s->count; i++) {
+        if (t->tracks[s->track[row]].lane && s->track[i] == stk__track_root(t, s->track[row]) &&
+            s->name[i] == s->name[row] && s->category[i] == s->category[row] && s->ts[i] <= s->ts[row] &&
+            s->ts[i] + s->dur[i] > s->ts[row] && s->ts[i] + s->dur[i] >= s->ts[row] + s->dur[row])
+            return true;
+    }
+    return false;
+}
+
 static size_t check_row(const stk__trace *t, const stk__top_row *row, in_group belongs, const stk__selection *select)
 {
     int64_t *durations = malloc((t->slices.count + 1) * sizeof *durations), total = 0, self = 0, outer = 0;
@@ -495,7 +530,8 @@ static size_t check_row(const stk__trace *t, const stk__top_row *row, in_group b
         uint32_t around = t->slices.parent[i];
         while (around != STK__NONE && !counts(t, row, around, belongs, select))
             around = t->slices.parent[around];
-        if (around == STK__NONE) {
+        const bool named = belongs == has_name || belongs == in_process_with_name;
+        if (around == STK__NONE && !(named && inside_on_track(t, i))) {
             total += t->slices.dur[i];
             outer++;
         }
@@ -1030,6 +1066,7 @@ int main(void)
         cmocka_unit_test(like_with_many_stars_ends),
         cmocka_unit_test(slices_by_name_give_exact_rows),
         cmocka_unit_test(slices_count_recursion_once),
+        cmocka_unit_test(recursion_counts_once_over_lanes),
         cmocka_unit_test(shares_are_of_the_run_without_what_the_profiler_says_of_itself),
         cmocka_unit_test(the_run_of_several_files_has_no_time_between_them),
         cmocka_unit_test(numbered_names_are_one_row),
