@@ -2,6 +2,7 @@
 #include "trace_models.h"
 
 #include "analyze/top.h"
+#include "analyze/top_calls.h"
 #include "analyze/top_impl.h"
 
 static stk__top make(const stk__trace *t, stk__top_source source, const stk__top_options *options)
@@ -1035,6 +1036,24 @@ static void fail_all(const stk__trace *t, stk__top_source source, const stk__top
     }
 }
 
+static void fail_edges(const stk__trace *t, const char *like)
+{
+    const stk__selection select = {.leave_out = true};
+    for (uint64_t n = 1;; n++) {
+        stk__top_edges edges;
+        stk__alloc_fail_at(n, true);
+        const stk_status status = stk__top_edges_make(t, &select, &like, 1, false, &edges, NULL);
+        stk__alloc_fail_at(0, false);
+        if (status == STK_OK) {
+            assert_true(n > 3);
+            assert_int_equal(edges.count, 1);
+            stk__top_edges_clear(&edges);
+            return;
+        }
+        assert_int_equal(status, STK_NOMEM);
+    }
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
     static const char *const own[] = {"src/*"}, *const like[] = {"*"};
@@ -1056,6 +1075,18 @@ static void every_failed_allocation_is_reported(void **state)
     call(b, start, read, 5, 90, 90);
     t = model_finish(b);
     fail_all(t, STK__TOP_FUNCTIONS, &folded);
+    fail_all(t, STK__TOP_FUNCTIONS, &(stk__top_options){.own = own, .own_count = 1, .own_only = true});
+    fail_edges(t, "read");
+    stk__trace_free(t);
+    b = model_start();
+    const uint32_t track = model_track(b, 1, 1);
+    model_slice(b, track, 0, 10, "ProfilerStep#1");
+    model_slice(b, track, 10, 10, "ProfilerStep#2");
+    model_slice(b, track, 12, 5, "read");
+    model_slice(b, model_track(b, 2, 1), 0, 90, "PyTorch Profiler (0)");
+    t = model_finish(b);
+    fail_all(t, STK__TOP_SLICES, &(stk__top_options){.fold = true, .leave_out = true});
+    fail_edges(t, "read");
     stk__trace_free(t);
 }
 
