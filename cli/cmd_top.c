@@ -6,6 +6,7 @@
 #include "analyze/classify.h"
 #include "analyze/workbench.h"
 #include "base/mem.h"
+#include "top_calls.h"
 #include "workbench.h"
 
 #include "base/banned.h"
@@ -14,11 +15,11 @@ enum { LOST_SHOWN = 10 };
 
 typedef struct top_options {
     cli_trace_options trace;
-    cli_list like, category, track, own;
+    cli_list like, category, track, own, callers, callees;
     cli_format_options format;
     const char *by, *sort;
     int64_t limit, from_ns, to_ns;
-    bool with_name;
+    bool with_name, all, no_fold, own_only;
 } top_options;
 
 /* ---- words ---- */
@@ -59,6 +60,17 @@ static bool read_options(const top_options *o, stk__top_options *out)
     if (!find_word("by", o->by, stk__top_by_words, BY_WORDS, &by) ||
         !find_word("sort", o->sort, stk__top_sort_words, SORT_WORDS, &sort))
         return false;
+    if (o->callers.count + o->callees.count &&
+        ((o->callers.count && o->callees.count) || o->like.count || o->own.count || o->by || o->sort)) {
+        cli_usage_error(&cli_command_top,
+                        "--callers and --callees are questions of their own: each other, --like, --own, --by and "
+                        "--sort do not go with them");
+        return false;
+    }
+    if (o->own_only && !o->own.count) {
+        cli_usage_error(&cli_command_top, "--own-only wants --own PATTERN, which says what is own");
+        return false;
+    }
     if (o->from_ns < 0 || o->to_ns < 0) {
         cli_usage_error(&cli_command_top, "--from and --to count from the start of the trace and cannot be negative");
         return false;
@@ -66,14 +78,18 @@ static bool read_options(const top_options *o, stk__top_options *out)
     *out = (stk__top_options){.by = (stk__top_by)by,
                               .sort = (stk__top_sort)sort,
                               .with_name = o->with_name,
+                              .fold = !o->no_fold,
+                              .leave_out = !o->all,
                               .own = o->own.items,
                               .own_count = o->own.count,
+                              .own_only = o->own_only,
                               .select = {.like = o->like.items,
                                          .like_count = o->like.count,
                                          .category = o->category.items,
                                          .category_count = o->category.count,
                                          .track = o->track.items,
-                                         .track_count = o->track.count}};
+                                         .track_count = o->track.count,
+                                         .leave_out = !o->all}};
     return true;
 }
 
@@ -149,7 +165,7 @@ static void put_label(cli_table *table, const stk__trace *t, const stk__top *top
 {
     const char *label = stk__top_label(t, top, row);
     stk__text text = STK__TEXT_INIT;
-    cli_text_escaped(&text, *label ? label : "(no name)");
+    cli_text_name(&text, *label ? label : "(no name)");
     if (row->estimate)
         stk__text_puts(&text, " (self: estimate)");
     cli_table_str(table, text.failed ? "" : text.data);
@@ -241,10 +257,8 @@ static const char *group_words(const top_options *o, stk__top_source source)
 
 static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 {
-    if (unit == STK__UNIT_NS && amount < 1000000000) {
-        stk__text_printf(text, "%.3f ms", (double)amount * 1e-6);
-    } else if (unit == STK__UNIT_NS) {
-        cli_text_seconds(text, (double)amount * 1e-9);
+    if (unit == STK__UNIT_NS) {
+        cli_text_ns(text, amount);
     } else if (unit == STK__UNIT_BYTES && amount >= 0) {
         stk__text_bytes(text, (uint64_t)amount);
     } else {
@@ -256,7 +270,7 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 /* What is counted, and what a share is a share of. */
 static void put_heading(const top_options *o, const stk__top *top, uint32_t unit, size_t rows)
 {
-    static const char *const whole[] = {"time in slices", "sampled", "time in functions"};
+    static const char *const whole[] = {"the run", "sampled", "time in functions"};
     stk__text text = STK__TEXT_INIT;
     stk__text_puts(&text, stk__top_source_names[top->source]);
     if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))
@@ -266,9 +280,13 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
     stk__text_printf(&text, " row%s; %s: ", rows == 1 ? "" : "s", whole[top->source]);
     put_amount(&text, unit, top->totals[unit]);
     stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
-    stk__text_puts(&text, o->own.count && top->source != STK__TOP_SLICES
-                              ? "; what is not own counts for its nearest own caller\n"
-                              : "\n");
+    if (top->source == STK__TOP_SLICES && top->tracks > 1)
+        stk__text_printf(&text, "; shares add up over %zu tracks, which run at once", top->tracks);
+    else if (top->source == STK__TOP_SLICES && top->lanes)
+        stk__text_printf(&text, "; shares add up over %zu lanes of slices that overlap", top->lanes + 1);
+    if (o->own.count && top->source != STK__TOP_SLICES)
+        stk__text_puts(&text, o->own_only ? "; only what is own" : "; what is not own counts for its nearest own caller");
+    stk__text_putc(&text, '\n');
     cli_out_text(&text);
 }
 
@@ -279,6 +297,12 @@ static void put_notes(const stk__top *top, uint32_t unit, size_t rows, size_t sh
         stk__text_puts(&text, "... and ");
         cli_text_count(&text, (int64_t)(rows - shown));
         stk__text_puts(&text, " more; --limit 0 shows all\n");
+    }
+    if (top->left_out) {
+        stk__text_puts(&text, "left out: ");
+        cli_text_count(&text, top->left_out);
+        stk__text_printf(&text, " slice%s of the profiler itself; --all counts %s\n", top->left_out == 1 ? "" : "s",
+                         top->left_out == 1 ? "it" : "them");
     }
     size_t estimates = 0;
     for (size_t i = 0; i < top->count; i++)
@@ -429,6 +453,18 @@ static void put_losses(const top_options *o, const stk__trace *t, cli_format for
 
 /* ---- running ---- */
 
+/* A pattern that matches nothing makes everything foreign, which is hardly what was meant. */
+static void say_unmatched(const top_options *o, const stk__trace *t)
+{
+    for (size_t i = 0; i < o->own.count; i++) {
+        bool found = false;
+        for (size_t f = 0; f < t->frame_count && !found; f++)
+            found = stk__frame_own(t, &t->frames[f], &o->own.items[i], 1);
+        if (!found && t->frame_count)
+            cli_say("stoker: --own '%s' is like no file, folder, module or function here", o->own.items[i]);
+    }
+}
+
 /* One source: made, then put as a table or into the rows for programs. Returns an exit code. */
 static int put_source(const top_options *o, const stk__top_options *options, const stk__trace *t,
                       stk__top_source source, bool *first, bool alone, cli_table *data)
@@ -469,6 +505,7 @@ static int put_all(const top_options *o, const stk__top_options *options, const 
         cli_say("stoker: there are no slices, samples or functions in what was read");
         return CLI_FAILED;
     }
+    say_unmatched(o, t);
     cli_table *data = NULL;
     if (format != CLI_TABLE && !(data = cli_table_new(format, stk__top_columns, STK__TOP_COLUMNS))) {
         cli_say("stoker: out of memory");
@@ -496,7 +533,13 @@ static int top_run(const void *options, const cli_arguments *arguments)
     int code = cli_trace_open(&cli_command_top, &o->trace, arguments->items, arguments->count, &t);
     if (code != CLI_OK)
         return code;
-    code = read_times(o, t, &made.select) ? put_all(o, &made, t, format) : CLI_USAGE;
+    const cli_list *calls = o->callers.count ? &o->callers : &o->callees;
+    if (!read_times(o, t, &made.select))
+        code = CLI_USAGE;
+    else if (calls->count)
+        code = cli_top_calls(t, &made.select, calls, calls == &o->callees, o->limit, format);
+    else
+        code = put_all(o, &made, t, format);
     stk__trace_free(t);
     return code;
 }
@@ -507,22 +550,36 @@ static const cli_option top_options_table[] = {
             .help = "one row for each name, thread, category (or cat), file, step or process (default name)"),
     CLI_ROW(top_options, with_name, bool, CLI_FLAG, .name = "with-name", .group = "Rows",
             .help = "with --by: one row for each name in each of them"),
+    CLI_ROW(top_options, no_fold, bool, CLI_FLAG, .name = "no-fold", .group = "Rows",
+            .help = "rows of their own for names that differ in the number after a '#', as in ProfilerStep#1; else "
+                    "they are one, ProfilerStep#*"),
     CLI_ROW(top_options, sort, const char *, CLI_TEXT, .name = "sort", .value = "WHAT", .complete = CLI_WORDS,
             .words = SORT_WORDS, .group = "Rows",
             .help = "total, self, count, mean, max or name (default total); also pstats's words: cumulative, tottime, "
                     "ncalls"),
+    CLI_ROW(top_options, callers, cli_list, CLI_LIST, .name = "callers", .value = "PATTERN", .group = "Rows",
+            .help = "in place of totals: who calls what is like this, or has it inside, how often and for how long; may "
+                    "be given again"),
+    CLI_ROW(top_options, callees, cli_list, CLI_LIST, .name = "callees", .value = "PATTERN", .group = "Rows",
+            .help = "in place of totals: what is called by, or lies directly inside, what is like this; may be given "
+                    "again"),
     CLI_ROW(top_options, limit, int64_t, CLI_INT, .name = "limit", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 20, .group = "Rows", .help = "show the first N rows (default 20; 0: all)"),
     CLI_ROW(top_options, like, cli_list, CLI_LIST, .name = "like", .value = "PATTERN", .group = "What counts",
-            .help = "only names like this, as in 'Iterator*'; may be given again"),
+            .help = "only names like this, as in 'Iterator*'; of functions also files, as in '*/src/*'; may be given "
+                    "again"),
     CLI_ROW(top_options, category, cli_list, CLI_LIST, .name = "category", .value = "PATTERN", .group = "What counts",
             .help = "only these categories; of samples, events; may be given again"),
     CLI_ROW(top_options, track, cli_list, CLI_LIST, .name = "track", .value = "PATTERN", .group = "What counts",
             .help = "only threads, streams and other tracks whose label or name is like this; may be given again"),
     CLI_ROW(top_options, own, cli_list, CLI_LIST, .name = "own", .value = "PATTERN", .group = "What counts",
             .help =
-                "profiles: only code whose file, module or function is like this, as in 'src/*'; what it calls counts "
-                "as its own self time; may be given again"),
+                "profiles: only code whose file, folder, module or function is like this, as in src or 'src/*'; what "
+                "it calls counts as its own self time; may be given again"),
+    CLI_ROW(top_options, own_only, bool, CLI_FLAG, .name = "own-only", .group = "What counts",
+            .help = "with --own: only the rows of that code, with the self times that they have in the profile"),
+    CLI_ROW(top_options, all, bool, CLI_FLAG, .name = "all", .group = "What counts",
+            .help = "count what the profiler writes about itself, too, as PyTorch's span over all that it recorded"),
     CLI_ROW(top_options, from_ns, int64_t, CLI_DURATION, .name = "from", .value = "TIME", .group = "What counts",
             .help = "only what runs this long after the start of the trace, as in 1.5s, or later"),
     CLI_ROW(top_options, to_ns, int64_t, CLI_DURATION, .name = "to", .value = "TIME", .group = "What counts",
@@ -538,6 +595,7 @@ static const cli_example top_examples[] = {
      "stoker top run.json.gz --like 'Iterator*' --sort self"},
     {"which steps are slow", "stoker top run.json.gz --by step --sort max"},
     {"my own code in a profile of cProfile", "stoker top train.prof --own 'src/*' --sort cumulative"},
+    {"the same rows as Python's print_stats('src')", "stoker top train.prof --own src --own-only --sort tottime"},
     {"all rows, for programs", "stoker top run.json.gz --limit 0 --format json"},
     {NULL, NULL},
 };
@@ -549,9 +607,11 @@ const cli_command cli_command_top = {
     .about =
         "Adds up the slices of traces and the samples or functions of profiles. Of slices it shows how often each name "
         "ran, the sum of its durations (total), what of that was not spent in slices inside it on the same track "
-        "(self), mean, minimum, maximum and exact percentiles; % is the share of total in the time of all slices of "
-        "the chosen tracks; of threads, steps and the like it is the share of self. Of samples, a function counts once "
-        "per stack, however often it calls itself. Of pstats files the figures are Python's own.\n"
+        "(self), mean, minimum, maximum and exact percentiles. What runs inside a slice of its own name counts as a "
+        "call, but its time is in the total once. % is the share of total in the run, from the first to the last slice "
+        "of the chosen tracks and times; of threads, steps and the like it is the share of self. Tracks run at once, so "
+        "that shares may add up to more than 100 %. Of samples, a function counts once per stack, however often it "
+        "calls itself. Of pstats files the figures are Python's own.\n"
         "Several FILEs, also as patterns, are one trace; '-' is standard input. Chrome JSON, Perfetto, xplane, pstats, "
         "collapsed stacks, speedscope and perf script are told by their content, also compressed with gzip or zstd.",
     .options = top_options_table,

@@ -10,7 +10,9 @@
 #include "base/banned.h"
 
 /* Widths are those of the first rows; what is written in one go. */
-enum { ROWS_MEASURED = 10000, FLUSH_BYTES = 1 << 16, WIDTH_MIN = 8, SPACE = 2 };
+enum { ROWS_MEASURED = 10000, FLUSH_BYTES = 1 << 16, WIDTH_MIN = 8, SPACE = 2, NAME_WIDTH = 200 };
+
+#define ELLIPSIS "\xe2\x80\xa6"
 
 typedef struct cell {
     size_t offset, size; /* in `bytes` */
@@ -88,7 +90,7 @@ static void put_cut(stk__text *out, const char *text, size_t size, size_t width)
             break;
     }
     stk__text_write(out, text, i);
-    stk__text_puts(out, "\xe2\x80\xa6");
+    stk__text_puts(out, ELLIPSIS);
 }
 
 static void put_padded(cli_table *t, size_t column, const char *text, size_t size, size_t width, bool right)
@@ -320,6 +322,21 @@ void cli_table_text(cli_table *t, const char *text, size_t size)
     end_cell(t);
 }
 
+void cli_text_name(stk__text *out, const char *name)
+{
+    size_t size = 0;
+    for (size_t width = 0; name[size]; size++) {
+        if (((unsigned char)name[size] & 0xc0) != 0x80 && ++width > NAME_WIDTH)
+            break;
+    }
+    if (!name[size]) {
+        cli_text_escaped(out, name);
+        return;
+    }
+    put_escaped(out, name, size);
+    stk__text_puts(out, ELLIPSIS);
+}
+
 void cli_table_str(cli_table *t, const char *text)
 {
     cli_table_text(t, text, strlen(text));
@@ -372,27 +389,32 @@ void cli_table_double(cli_table *t, double value)
     end_number(t, offset);
 }
 
-void cli_table_ns(cli_table *t, int64_t ns)
+void cli_text_ns(stk__text *out, int64_t ns)
 {
     static const struct {
         double above, divisor;
         const char *unit;
     } units[] = {{999.5e6, 1e9, "s"}, {999.5e3, 1e6, "ms"}, {999.5, 1e3, "us"}};
+    const double size = fabs((double)ns);
+    size_t i = 0;
+    while (i < STK_COUNT(units) && size < units[i].above)
+        i++;
+    if (i < STK_COUNT(units))
+        stk__text_printf(out, "%.3f %s", (double)ns / units[i].divisor, units[i].unit);
+    else
+        stk__text_printf(out, "%lld ns", (long long)ns);
+}
+
+void cli_table_ns(cli_table *t, int64_t ns)
+{
     if (!t || t->failed)
         return;
     if (t->format != CLI_TABLE) {
         cli_table_int(t, ns);
         return;
     }
-    const double size = fabs((double)ns);
     const size_t offset = t->bytes.length;
-    size_t i = 0;
-    while (i < STK_COUNT(units) && size < units[i].above)
-        i++;
-    if (i < STK_COUNT(units))
-        stk__text_printf(&t->bytes, "%.3f %s", (double)ns / units[i].divisor, units[i].unit);
-    else
-        stk__text_printf(&t->bytes, "%lld ns", (long long)ns);
+    cli_text_ns(&t->bytes, ns);
     add_cell(t, offset, true, false);
     end_cell(t);
 }

@@ -83,6 +83,10 @@ void cli_table_int(cli_table *t, int64_t value);
 void cli_table_double(cli_table *t, double value);
 /* ns: "1.234 ms" in a table, the integer else. */
 void cli_table_ns(cli_table *t, int64_t ns);
+/* A time as tables have it: "12.345 ms". */
+void cli_text_ns(stk__text *out, int64_t ns);
+/* A name for people: without control bytes, and of a very long one the first characters and a sign. */
+void cli_text_name(stk__text *out, const char *name);
 void cli_table_null(cli_table *t);
 size_t cli_table_rows(const cli_table *t);
 /* Writes what is left and frees. NULL is fine. False when memory or the output failed. */

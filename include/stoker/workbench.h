@@ -113,7 +113,10 @@ typedef struct stk_top_options {
     int64_t limit;       /* rows at most of slices, of samples and of functions each; 0: all */
 } stk_top_options;
 
-/* Totals per name, as `stoker top`. `options` may be NULL. Since 0.1. */
+/*
+ * Totals per name, as `stoker top`: numbered names are one ("ProfilerStep#*"), and what a profiler writes about itself is
+ * left out unless `pattern` asks for it. `options` may be NULL. Since 0.1.
+ */
 STK_API stk_status stk_trace_top(stk_trace *trace, const stk_top_options *options, stk_table **out, stk_error *err);
 
 typedef struct stk_diagnose_options {

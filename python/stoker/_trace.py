@@ -210,6 +210,9 @@ class Trace:
     ) -> Table:
         """What takes the time: totals per name, as `stoker top` gives them.
 
+        Names that differ in the number after their '#' are one, and what the profiler writes about itself is left out,
+        unless `pattern` asks for it.
+
         Args:
             n: rows at most; None: all.
             by: "name", "thread", "category", "file", "step" or "process".

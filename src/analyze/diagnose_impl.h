@@ -79,7 +79,7 @@ typedef struct stk__rank {
 
 typedef struct stk__idle_gap {
     int64_t ts, dur;
-    int64_t step;     /* number of the step that it starts in; STK__NO_NUMBER: between steps */
+    int64_t step;     /* number of the step that holds most of it; STK__NO_NUMBER: between steps */
     stk__string main; /* what the main thread was in for most of it; 0 */
     int64_t main_ns;
     stk__string other; /* what ran on other host threads; 0 */

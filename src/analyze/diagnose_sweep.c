@@ -290,20 +290,33 @@ static void run(sweep *s)
     settle_idle_steps(s);
 }
 
-/* Steps that gaps start in; both are few. */
+static double gap_in_step(const stk__idle_gap *gap, const stk__step *step)
+{
+    const double from = STK_MAX((double)gap->ts, (double)step->ts);
+    return STK_MIN((double)gap->ts + (double)gap->dur, step_end_of(step)) - from;
+}
+
+/* The step that holds most of each gap, the first of several; both are few. */
 static void place_gaps(sweep *s)
 {
     for (size_t g = 0; g < s->gap_count; g++) {
+        stk__idle_gap *gap = &s->gaps[g];
         size_t low = 0, high = s->rank->step_count;
         while (low < high) {
             const size_t middle = low + (high - low) / 2;
-            if (s->steps[middle].ts <= s->gaps[g].ts)
+            if (s->steps[middle].ts <= gap->ts)
                 low = middle + 1;
             else
                 high = middle;
         }
-        if (low && step_end_of(&s->steps[low - 1]) > (double)s->gaps[g].ts)
-            s->gaps[g].step = s->steps[low - 1].number;
+        double most = 0;
+        for (size_t i = low ? low - 1 : 0; i < s->rank->step_count && s->steps[i].ts < gap->ts + gap->dur; i++) {
+            const double held = gap_in_step(gap, &s->steps[i]);
+            if (held > most) {
+                most = held;
+                gap->step = s->steps[i].number;
+            }
+        }
     }
 }
 

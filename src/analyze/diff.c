@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/diff_impl.h"
+#include "analyze/select.h"
 #include "analyze/top.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -31,6 +32,7 @@ typedef struct side {
     uint32_t *key_of; /* by string or by track; STK__NONE: not used */
     size_t key_of_count;
     bool *ours; /* by file: written by our recorder */
+    stk__chosen chosen; /* all but what the profiler writes about itself */
     group *groups;
     int64_t *samples;
     int64_t busy;
@@ -251,9 +253,16 @@ static const uint32_t *grouping_column(const comparison *c, const side *s)
     }
 }
 
+static bool counts(const side *s, size_t i)
+{
+    return !(s->t->slices.flags[i] & STK__SLICE_INSTANT) && !stk__chosen_profiler(&s->chosen, i);
+}
+
 /* Gives every group that has slices its number; the numbers are those of `keys`. */
 static stk_status number_groups(comparison *c, side *s, stk_error *err)
 {
+    static const stk__selection all = {.leave_out = true};
+    STK_TRY(stk__chosen_init(&s->chosen, s->t, &all, err));
     const stk__slices *slices = &s->t->slices;
     const bool by_track = c->d->options.by == STK__DIFF_THREAD || c->d->options.by == STK__DIFF_PROCESS;
     s->key_of_count = by_track ? s->t->track_count : s->t->string_count;
@@ -263,7 +272,7 @@ static stk_status number_groups(comparison *c, side *s, stk_error *err)
     memset(s->key_of, 0xff, s->key_of_count * sizeof *s->key_of);
     const uint32_t *column = grouping_column(c, s);
     for (size_t i = 0; i < slices->count; i++) {
-        if (slices->flags[i] & STK__SLICE_INSTANT)
+        if (!counts(s, i))
             continue;
         if (column[i] < s->key_of_count && s->key_of[column[i]] == STK__NONE)
             s->key_of[column[i]] = new_key(c, s, column[i]);
@@ -315,7 +324,8 @@ static void add_slice(const side *s, const uint32_t *column, size_t i)
     if (known && s->ours[file] && !g->stage)
         g->stage = is_stage_category(stk__trace_str(s->t, slices->category[i]));
     const uint32_t parent = slices->parent[i];
-    if (parent >= i || column[parent] >= s->key_of_count || s->key_of[column[parent]] == STK__NONE)
+    if (parent >= i || column[parent] >= s->key_of_count || s->key_of[column[parent]] == STK__NONE ||
+        !counts(s, parent))
         return;
     group *around = &s->groups[s->key_of[column[parent]]];
     around->self = stk__saturating_sub(around->self, dur);
@@ -330,8 +340,9 @@ static stk_status add_up(comparison *c, side *s, stk_error *err)
         return stk__nomem(c->keys.count * sizeof *s->groups, err);
     const uint32_t *column = grouping_column(c, s);
     for (size_t i = 0; i < s->t->slices.count; i++) {
-        if (!(s->t->slices.flags[i] & STK__SLICE_INSTANT) && column[i] < s->key_of_count)
+        if (counts(s, i) && column[i] < s->key_of_count)
             add_slice(s, column, i);
+        c->d->left_out += stk__chosen_profiler(&s->chosen, i);
         if (i % TRIM_ROWS == TRIM_ROWS - 1)
             stk__trace_trim(s->t);
     }
@@ -388,7 +399,7 @@ static stk_status draw_samples(comparison *c, side *s, size_t limit, stk_error *
     const stk__slices *slices = &s->t->slices;
     const uint32_t *column = grouping_column(c, s);
     for (size_t i = 0; i < slices->count; i++) {
-        if (can_be_tested(slices->flags[i]) && column[i] < s->key_of_count) {
+        if (can_be_tested(slices->flags[i]) && counts(s, i) && column[i] < s->key_of_count) {
             group *g = &s->groups[s->key_of[column[i]]];
             if (g->durations <= limit || draw(g, limit, s->key_of[column[i]]))
                 s->samples[g->first + g->taken++] = slices->dur[i];
@@ -459,6 +470,8 @@ static void make_row(comparison *c, size_t key, stk__diff_row *r)
     r->load_change = d->basis == STK__DIFF_PER_STEP ? change_of(r->before.per_step, r->after.per_step) : NAN;
     if (isnan(r->load_change))
         r->load_change = growth_of(r->before.mean, r->after.mean);
+    r->calls_change = d->basis == STK__DIFF_PER_STEP ? change_of(r->before.calls_per_step, r->after.calls_per_step)
+                                                     : change_of((double)r->before.count, (double)r->after.count);
     r->impact = impact_of(r, d->basis);
     r->p = r->p_holm = NAN;
     if (!before->count || !after->count)
@@ -480,18 +493,29 @@ static bool moved(double change, double direction, double least)
     return change * direction >= least;
 }
 
+/*
+ * Names whose calls take longer or shorter. Per step, the time in a step must have moved the same way; where it moved
+ * the other way, it decides: what is called ten times as often costs more, though each call is faster.
+ */
+static stk__diff_verdict judge_durations(const stk__diff *d, const stk__diff_row *r, stk__diff_verdict by_calls)
+{
+    const double least = d->options.min_change, direction = r->test.superiority > 0.5 ? 1 : -1;
+    const bool per_step = d->basis == STK__DIFF_PER_STEP;
+    if (moved(r->load_change, -direction, least))
+        return by_calls != STK__DIFF_NEGLIGIBLE ? by_calls : direction > 0 ? STK__DIFF_COSTS_LESS : STK__DIFF_COSTS_MORE;
+    if (moved(r->load_change, direction, least) || (!per_step && moved(r->median_change, direction, least)))
+        return direction > 0 ? STK__DIFF_SLOWER : STK__DIFF_FASTER;
+    return STK__DIFF_NEGLIGIBLE;
+}
+
 static stk__diff_verdict judge(const stk__diff *d, const stk__diff_row *r)
 {
-    const double least = d->options.min_change;
-    if (r->verdict == STK__DIFF_SAME && r->p_holm < ALPHA) {
-        const double direction = r->test.superiority > 0.5 ? 1 : -1;
-        if (moved(r->median_change, direction, least) || moved(r->load_change, direction, least))
-            return direction > 0 ? STK__DIFF_SLOWER : STK__DIFF_FASTER;
-    }
-    const double calls = change_of(r->before.calls_per_step, r->after.calls_per_step);
-    if (r->verdict >= STK__DIFF_SAME && fabs(calls) >= CALLS_CHANGE && moved(r->load_change, calls > 0 ? 1 : -1, least))
-        return calls > 0 ? STK__DIFF_MORE_CALLS : STK__DIFF_FEWER_CALLS;
-    return r->verdict == STK__DIFF_SAME && r->p_holm < ALPHA ? STK__DIFF_NEGLIGIBLE : r->verdict;
+    const bool differs = r->verdict == STK__DIFF_SAME && r->p_holm < ALPHA;
+    stk__diff_verdict verdict = differs ? STK__DIFF_NEGLIGIBLE : r->verdict;
+    if (d->basis == STK__DIFF_PER_STEP && r->verdict >= STK__DIFF_SAME && fabs(r->calls_change) >= CALLS_CHANGE &&
+        moved(r->load_change, r->calls_change > 0 ? 1 : -1, d->options.min_change))
+        verdict = r->calls_change > 0 ? STK__DIFF_MORE_CALLS : STK__DIFF_FEWER_CALLS;
+    return differs ? judge_durations(d, r, verdict) : verdict;
 }
 
 static stk_status correct_and_judge(stk__diff *d, stk_error *err)
@@ -579,7 +603,7 @@ static void add_profile_row(const stk__top_row *from, int64_t all, bool is_after
 static void finish_profile_row(stk__diff_row *r, const char *label)
 {
     r->label = label;
-    r->median_change = r->p = r->p_holm = NAN;
+    r->median_change = r->calls_change = r->p = r->p_holm = NAN;
     r->load_change = change_of(r->before.self_share, r->after.self_share);
     r->impact = (isnan(r->after.self_share) ? 0 : r->after.self_share) -
                 (isnan(r->before.self_share) ? 0 : r->before.self_share);
@@ -690,7 +714,7 @@ static void apply_names_rule(stk__diff *d)
     for (size_t i = 0; i < d->count; i++) {
         const stk__diff_row *r = &d->rows[i];
         any |= !isnan(r->p);
-        if (r->verdict != STK__DIFF_SLOWER && r->verdict != STK__DIFF_FASTER)
+        if (!(r->p_holm < ALPHA) || r->verdict >= STK__DIFF_APPEARED)
             continue;
         const bool per_step = d->basis == STK__DIFF_PER_STEP;
         d->rule_before += per_step ? r->before.self_per_step : (double)r->before.self;
@@ -768,6 +792,7 @@ static void clear_side_of(side *s)
     stk__steps_clear(&s->steps.steps);
     stk__free(s->steps.from);
     stk__free(s->steps.to);
+    stk__chosen_clear(&s->chosen);
     stk__free(s->key_of);
     stk__free(s->ours);
     stk__free(s->groups);

@@ -28,6 +28,8 @@ typedef struct stk__diff_options {
     X(FASTER, "faster", "faster")                                         \
     X(MORE_CALLS, "more_calls", "called more often")                      \
     X(FEWER_CALLS, "fewer_calls", "called less often")                    \
+    X(COSTS_MORE, "costs_more", "costs more")                             \
+    X(COSTS_LESS, "costs_less", "costs less")                             \
     X(APPEARED, "appeared", "appeared")                                   \
     X(VANISHED, "vanished", "vanished")                                   \
     X(SAME, "not_significant", "not significant")                         \
@@ -61,9 +63,10 @@ typedef struct stk__diff_row {
     bool stage;    /* of an input pipeline: tf.data iterators, DataLoader, our ops and waits */
     stk__diff_side before, after;
     double median_change; /* after / before - 1; infinite from 0 */
-    double
-        load_change; /* the same of time per step, without steps of the mean, of profiles of the share of self time */
-    double impact;   /* what the change adds: per step, without steps over all calls of before; of profiles in shares */
+    /* The same of time per step, without steps of the mean, of profiles of the share of self time. */
+    double load_change;
+    double calls_change; /* of calls per step, without steps of all calls; NaN for profiles */
+    double impact; /* what the change adds: per step, without steps over all calls of before; of profiles in shares */
     stk__mwu test;
     double p, p_holm; /* NaN: not tested */
     stk__diff_verdict verdict;
@@ -112,6 +115,7 @@ typedef struct stk__diff {
     stk__diff_verdict step_verdict;
     stk__diff_row *rows; /* changed ones first, then by impact */
     size_t count, tested, changed;
+    size_t left_out;         /* slices of both that a profiler wrote about itself */
     bool sampled;            /* some group had more durations than sample_limit */
     stk__diff_stack *stacks; /* by size of the change; both sides equal: left out */
     size_t stack_count;
@@ -137,6 +141,8 @@ typedef enum stk__diff_section {
 } stk__diff_section;
 
 const char *stk__diff_rule_text(stk__diff_rule rule); /* "median step time" */
+/* How calls changed where their number did, by a tenth or more: "10x as often, each 14.8 % faster: +752 %"; else "". */
+void stk__diff_calls_text(const stk__diff *d, const stk__diff_row *r, stk__text *out);
 /* For people; `limit` rows per section (0: all). Names are safe for a terminal. */
 void stk__diff_text(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out);
 /* One object. */

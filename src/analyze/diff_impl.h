@@ -20,6 +20,8 @@ uint32_t stk__diff_key(stk__diff_keys *keys, const char *text, size_t size);
 const char *stk__diff_key_text(const stk__diff_keys *keys, uint32_t key, size_t *out_size);
 void stk__diff_keys_clear(stk__diff_keys *keys);
 
+/* Length of a name without the digits at its end, where these only count: after '#', or after the step marker. Else 0. */
+size_t stk__diff_stem(const char *marker, const char *name, size_t size);
 /* A name whose end only counts ("ProfilerStep#12", or a step marker and its number) as "ProfilerStep#*". */
 uint32_t stk__diff_name_key(stk__diff_keys *keys, const char *marker, const char *name, size_t size);
 

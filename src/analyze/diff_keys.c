@@ -105,12 +105,18 @@ static bool is_marker(const char *marker, const char *name, size_t size)
     return length && length == size && memcmp(marker, name, size) == 0;
 }
 
-uint32_t stk__diff_name_key(stk__diff_keys *keys, const char *marker, const char *name, size_t size)
+size_t stk__diff_stem(const char *marker, const char *name, size_t size)
 {
     size_t stem = size;
     while (stem && isdigit((unsigned char)name[stem - 1]))
         stem--;
-    if (stem == size || !stem || stem > 200 || (name[stem - 1] != '#' && !is_marker(marker, name, stem)))
+    return stem == size || !stem || stem > 200 || (name[stem - 1] != '#' && !is_marker(marker, name, stem)) ? 0 : stem;
+}
+
+uint32_t stk__diff_name_key(stk__diff_keys *keys, const char *marker, const char *name, size_t size)
+{
+    const size_t stem = stk__diff_stem(marker, name, size);
+    if (!stem)
         return stk__diff_key(keys, name, size);
     char folded[256];
     memcpy(folded, name, stem);

@@ -63,6 +63,8 @@ static const figure figures[] = {
     {"calls_per_step", get_calls_per_step},
 };
 
+#define CALLS_TOLD 0.1 /* counts that differ by less may come from the cut at both ends */
+
 /* ---- pieces of text ---- */
 
 static void put_ns(char *out, size_t size, double ns)
@@ -230,6 +232,34 @@ static void text_totals(const stk__diff *d, stk__text *out)
     }
 }
 
+void stk__diff_calls_text(const stk__diff *d, const stk__diff_row *r, stk__text *out)
+{
+    char change[32];
+    const double calls = r->calls_change, each = r->median_change;
+    if (d->basis == STK__DIFF_PER_SHARE || !isfinite(calls) || fabs(calls) < CALLS_TOLD)
+        return;
+    if (calls >= 0.95)
+        stk__text_printf(out, "%.3gx as often", calls + 1);
+    else
+        stk__text_printf(out, "%.3g %% %s often", 100 * fabs(calls), calls > 0 ? "more" : "less");
+    if (isfinite(each) && fabs(each) >= 0.0005)
+        stk__text_printf(out, ", each %.1f %% %s", 100 * fabs(each), each > 0 ? "slower" : "faster");
+    else if (each == 0 || fabs(each) < 0.0005)
+        stk__text_puts(out, ", each as long as before");
+    if (d->basis != STK__DIFF_PER_STEP || isnan(r->load_change))
+        return;
+    put_change(change, sizeof change, r->load_change);
+    stk__text_printf(out, ": %s", change);
+}
+
+/* Without steps a name is judged by its calls alone: it may still cost more, if it is called more often. */
+static const char *verdict_words(const stk__diff *d, stk__diff_verdict v)
+{
+    if (d->basis == STK__DIFF_PER_CALL && (v == STK__DIFF_SLOWER || v == STK__DIFF_FASTER))
+        return v == STK__DIFF_SLOWER ? "slower calls" : "faster calls";
+    return stk__diff_verdict_text(v);
+}
+
 /* So that no verdict of the rows shown is cut. */
 static int verdict_width(const stk__diff *d, bool stages, size_t limit)
 {
@@ -237,7 +267,7 @@ static int verdict_width(const stk__diff *d, bool stages, size_t limit)
     for (size_t i = 0; i < d->count && (!limit || count < limit); i++) {
         if (stages && !d->rows[i].stage)
             continue;
-        width = STK_MAX(width, strlen(stk__diff_verdict_text(d->rows[i].verdict)));
+        width = STK_MAX(width, strlen(verdict_words(d, d->rows[i].verdict)));
         count++;
     }
     return (int)width + 2;
@@ -255,16 +285,21 @@ static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool sta
                : stage   ? sides[i]->self_per_step
                          : sides[i]->per_step);
     }
-    const bool by_calls = r->verdict == STK__DIFF_MORE_CALLS || r->verdict == STK__DIFF_FEWER_CALLS;
-    put_change(change, sizeof change, by_calls ? r->load_change : r->median_change);
+    put_change(change, sizeof change, per_step ? r->load_change : r->median_change);
     put_p(p, sizeof p, r->p_holm);
-    stk__text_printf(out, "%-*s%10s%9s%11s%11s%11s%11s", width, stk__diff_verdict_text(r->verdict), change, p,
+    stk__text_printf(out, "%-*s%10s%9s%11s%11s%11s%11s", width, verdict_words(d, r->verdict), change, p,
                      medians[0], medians[1], loads[0], loads[1]);
     if (per_step)
         stk__text_printf(out, "%9.4g%9.4g  ", r->before.calls_per_step, r->after.calls_per_step);
     else
         stk__text_printf(out, "%9lld%9lld  ", (long long)r->before.count, (long long)r->after.count);
     text_name(out, r->label);
+    stk__text calls = STK__TEXT_INIT;
+    if (r->verdict <= STK__DIFF_COSTS_LESS)
+        stk__diff_calls_text(d, r, &calls);
+    if (calls.length && !calls.failed)
+        stk__text_printf(out, "  (%s)", calls.data);
+    stk__text_clear(&calls);
     stk__text_putc(out, '\n');
 }
 
@@ -408,6 +443,9 @@ static void text_notes(const stk__diff *d, stk__text *out)
         stk__text_printf(out, "compared per call: %s.\n", d->basis_reason);
     if (d->basis == STK__DIFF_PER_STEP)
         stk__text_puts(out, "compared per step: time/step counts what starts during the steps.\n");
+    if (d->left_out)
+        stk__text_printf(out, "left out: %zu slice%s of the profiler itself.\n", d->left_out,
+                         d->left_out == 1 ? "" : "s");
     if (d->sampled)
         stk__text_puts(out, "names with very many calls were tested on an even draw of them.\n");
     if (d->tested || !isnan(d->step_test.p))
@@ -539,7 +577,7 @@ static void json_side(stk__text *out, const char *key, const stk__diff_side *s)
     stk__text_printf(out, ",\"tested\":%zu}", s->tested);
 }
 
-static void json_row(stk__text *out, const stk__diff_row *r)
+static void json_row(const stk__diff *d, stk__text *out, const stk__diff_row *r)
 {
     stk__text_puts(out, "{\"name\":");
     stk__text_json_str(out, r->label);
@@ -555,6 +593,11 @@ static void json_row(stk__text *out, const stk__diff_row *r)
     stk__text_printf(out, ",\"exact\":%s", r->test.exact ? "true" : "false");
     json_side(out, "before", &r->before);
     json_side(out, "after", &r->after);
+    json_number(out, "calls_change", r->calls_change);
+    stk__text calls = STK__TEXT_INIT;
+    stk__diff_calls_text(d, r, &calls);
+    json_text(out, "calls_text", calls.data && !calls.failed ? calls.data : "");
+    stk__text_clear(&calls);
     stk__text_putc(out, '}');
 }
 
@@ -571,7 +614,7 @@ static void json_rows(const stk__diff *d, const char *key, stk__diff_section sec
         if (!wanted(&d->rows[i], section))
             continue;
         stk__text_puts(out, count++ ? ",\n" : "\n");
-        json_row(out, &d->rows[i]);
+        json_row(d, out, &d->rows[i]);
     }
     stk__text_putc(out, ']');
 }
@@ -630,8 +673,8 @@ void stk__diff_json(const stk__diff *d, stk__diff_section section, size_t limit,
     stk__text_printf(out, "{\"basis\":\"%s\"", bases[d->basis]);
     json_text(out, "basis_reason", d->basis_reason ? d->basis_reason : "");
     json_text(out, "by", d->basis == STK__DIFF_PER_SHARE ? "function" : group_name(d));
-    stk__text_printf(out, ",\"groups\":%zu,\"tested\":%zu,\"changed\":%zu,\"sampled\":%s", d->count, d->tested,
-                     d->changed, d->sampled ? "true" : "false");
+    stk__text_printf(out, ",\"groups\":%zu,\"tested\":%zu,\"changed\":%zu,\"sampled\":%s,\"left_out\":%zu", d->count,
+                     d->tested, d->changed, d->sampled ? "true" : "false", d->left_out);
     json_totals(out, "before", &d->before);
     json_totals(out, "after", &d->after);
     stk__text_puts(out, ",\n\"step\":{\"verdict\":");
@@ -694,6 +737,7 @@ static void csv_row(stk__text *out, const char *section, const stk__diff_row *r)
     csv_number(out, r->load_change);
     csv_number(out, r->p);
     csv_number(out, r->p_holm);
+    csv_number(out, r->calls_change);
     stk__text_puts(out, "\r\n");
 }
 
@@ -722,7 +766,7 @@ static void csv_step(const stk__diff *d, stk__text *out)
         sides[i]->median = totals[i]->step;
     }
     r.median_change = d->step_change;
-    r.load_change = NAN;
+    r.load_change = r.calls_change = NAN;
     r.p = d->step_test.p;
     r.p_holm = NAN;
     r.verdict = d->step_verdict;
@@ -741,7 +785,7 @@ static void csv_stack(const stk__diff *d, const stk__diff_stack *s, stk__text *o
         csv_number(out, is_count ? (double)s->before_count : is_value ? s->before : NAN);
         csv_number(out, is_count ? (double)s->after_count : is_value ? s->after : NAN);
     }
-    stk__text_puts(out, ",,,,\r\n");
+    stk__text_puts(out, ",,,,,\r\n");
 }
 
 void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out)
@@ -749,7 +793,7 @@ void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, 
     stk__text_puts(out, "section,name,verdict,unit");
     for (size_t i = 0; i < STK_COUNT(figures); i++)
         stk__text_printf(out, ",before_%s,after_%s", figures[i].name, figures[i].name);
-    stk__text_puts(out, ",median_change,load_change,p,p_corrected\r\n");
+    stk__text_puts(out, ",median_change,load_change,p,p_corrected,calls_change\r\n");
     if (d->before.steps || d->after.steps)
         csv_step(d, out);
     if (section == STK__DIFF_ALL)

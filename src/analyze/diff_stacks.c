@@ -73,7 +73,7 @@ static stk_status add_stacks(overlay *o, const stk__trace *t, const stk__stacks 
 /* With one file, only what runs during the steps; files of several clocks have no common span. */
 static stk__selection during_steps(const stk__trace *t, const stk__diff_steps *steps)
 {
-    stk__selection select = {0};
+    stk__selection select = {.leave_out = true};
     if (t->file_count == 1 && steps->per > 0 && steps->from[0] < steps->to[0]) {
         select.from_ns = steps->from[0];
         select.to_ns = steps->to[0];

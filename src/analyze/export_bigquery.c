@@ -98,7 +98,7 @@ static stk_status write_load(stk__exporter *e, stk_error *err)
 }
 
 static const char slice_queries[] =
-    "-- What takes the time: per name, as `stoker top` prints it.\n"
+    "-- What takes the time: per name; `stoker top` counts recursion once.\n"
     "SELECT name, COUNT(*) AS count, SUM(dur) AS total_ns, AVG(dur) AS mean_ns,\n"
     "  MIN(dur) AS min_ns, MAX(dur) AS max_ns,\n"
     "  APPROX_QUANTILES(dur, 100)[OFFSET(50)] AS p50_ns, APPROX_QUANTILES(dur, 100)[OFFSET(95)] AS p95_ns\n"

@@ -77,7 +77,7 @@ static stk_status write_load(stk__exporter *e, stk_error *err)
 }
 
 static const char slice_queries[] =
-    "-- What takes the time: per name, as `stoker top` prints it; p95 may be one rank above.\n"
+    "-- What takes the time: per name; `stoker top` counts recursion once; p95 may be one rank above.\n"
     "SELECT name, count() AS count, sum(dur) AS total_ns, avg(dur) AS mean_ns,\n"
     "    min(dur) AS min_ns, max(dur) AS max_ns,\n"
     "    quantileExactLow(0.5)(dur) AS p50_ns, quantileExactLow(0.95)(dur) AS p95_ns\n"

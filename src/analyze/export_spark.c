@@ -44,7 +44,7 @@ static const char script_tail[] =
     "\n"
     "\n"
     "def by_name(slices):\n"
-    "    \"\"\"Totals per name, as `stoker top` prints them; the percentiles are exact, by nearest rank.\"\"\"\n"
+    "    \"\"\"Totals per name; `stoker top` counts recursion once; the percentiles are exact, by nearest rank.\"\"\"\n"
     "    return (slices.groupBy(\"name\")\n"
     "            .agg(F.count(F.lit(1)).alias(\"count\"), F.sum(\"dur\").alias(\"total_ns\"),\n"
     "                 F.avg(\"dur\").alias(\"mean_ns\"), F.min(\"dur\").alias(\"min_ns\"),\n"

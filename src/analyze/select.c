@@ -111,6 +111,30 @@ static bool like_any(const char *const *patterns, size_t count, const char *text
     return false;
 }
 
+/* ---- what a profiler writes about itself ---- */
+
+bool stk__profiler_name(const char *name)
+{
+    static const char *const starts[] = {"PyTorch Profiler (", "Iteration Start: ", "Record Window End"};
+    if (*name != 'P' && *name != 'I' && *name != 'R')
+        return false;
+    for (size_t i = 0; i < STK_COUNT(starts); i++) {
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+stk__string stk__profiler_category(const stk__trace *t)
+{
+    for (stk__string s = 1; s < t->string_count; s++) {
+        const char *text = stk__trace_str(t, s);
+        if (*text == 'o' && strcmp(text, "overhead") == 0)
+            return s;
+    }
+    return 0;
+}
+
 /* ---- what a selection chooses in one trace ---- */
 
 uint32_t stk__track_root(const stk__trace *t, uint32_t track)
@@ -186,6 +210,18 @@ static stk_status choose_tracks(stk__chosen *c, stk_error *err)
     return failed ? stk__nomem(256, err) : STK_OK;
 }
 
+static stk_status leave_out_profiler(stk__chosen *c, stk_error *err)
+{
+    const stk__trace *t = c->trace;
+    c->profiler_category = stk__profiler_category(t);
+    c->profiler = stk__calloc((size_t)t->string_count + 1, sizeof *c->profiler);
+    if (!c->profiler)
+        return stk__nomem(t->string_count, err);
+    for (stk__string s = 1; s < t->string_count; s++)
+        c->profiler[s] = stk__profiler_name(stk__trace_str(t, s));
+    return STK_OK;
+}
+
 stk_status stk__chosen_init(stk__chosen *c, const stk__trace *t, const stk__selection *select, stk_error *err)
 {
     *c = (stk__chosen){.trace = t, .select = select};
@@ -203,6 +239,8 @@ stk_status stk__chosen_init(stk__chosen *c, const stk__trace *t, const stk__sele
     stk_status status = good ? STK_OK : stk__nomem(strings, err);
     if (status == STK_OK && select->track_count)
         status = choose_tracks(c, err);
+    if (status == STK_OK && select->leave_out)
+        status = leave_out_profiler(c, err);
     if (status != STK_OK)
         stk__chosen_clear(c);
     return status;
@@ -213,5 +251,6 @@ void stk__chosen_clear(stk__chosen *c)
     stk__free(c->names);
     stk__free(c->categories);
     stk__free(c->tracks);
+    stk__free(c->profiler);
     *c = (stk__chosen){0};
 }

@@ -16,7 +16,15 @@ typedef struct stk__selection {
     const char *const *track; /* label of the track, or the name of its thread alone; lanes count as their track */
     size_t track_count;
     int64_t from_ns, to_ns; /* slices that touch [from, to); both 0: all */
+    bool leave_out;         /* not what a profiler writes about itself */
 } stk__selection;
+
+/*
+ * What a profiler writes about itself: Kineto's span over all that it recorded, the marks of its start and end, and the
+ * time that it took from the program. By name; and the category of the last kind in this trace, 0: it is not there.
+ */
+bool stk__profiler_name(const char *name);
+stk__string stk__profiler_category(const stk__trace *t);
 
 /* The track that a lane belongs to; a track that is no lane is its own. */
 uint32_t stk__track_root(const stk__trace *t, uint32_t track);
@@ -27,6 +35,8 @@ typedef struct stk__chosen {
     const stk__selection *select;
     uint8_t *names, *categories; /* by string: 0 not tried yet, 1 no, 2 yes; NULL: all */
     bool *tracks;                /* NULL: all */
+    bool *profiler;              /* by string: a name that is left out; NULL: none is */
+    stk__string profiler_category;
     bool timed;
     int64_t from_ns, to_ns;
 } stk__chosen;
@@ -57,12 +67,19 @@ static inline bool stk__chosen_time(const stk__chosen *c, int64_t ts, int64_t du
     return !c->timed || (ts < c->to_ns && (ts >= c->from_ns || ts + dur > c->from_ns));
 }
 
+static inline bool stk__chosen_profiler(const stk__chosen *c, size_t i)
+{
+    const stk__slices *s = &c->trace->slices;
+    return c->profiler &&
+           (c->profiler[s->name[i]] || (c->profiler_category && s->category[i] == c->profiler_category));
+}
+
 /* Name, category and time of a slice; the track is the caller's to ask about, once for all its slices. */
 static inline bool stk__chosen_slice(stk__chosen *c, size_t i)
 {
     const stk__slices *s = &c->trace->slices;
     return stk__chosen_name(c, s->name[i]) && stk__chosen_category(c, s->category[i]) &&
-           stk__chosen_time(c, s->ts[i], s->dur[i]);
+           stk__chosen_time(c, s->ts[i], s->dur[i]) && !stk__chosen_profiler(c, i);
 }
 
 #endif

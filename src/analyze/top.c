@@ -46,8 +46,10 @@ stk_status stk__top_label_groups(stk__top *top, const stk__grouping *g, stk_erro
     for (size_t i = 0; i < top->count; i++) {
         stk__text text = STK__TEXT_INIT;
         stk__grouping_label(g, &top->rows[i], &text);
-        if (g->with_name)
-            stk__text_printf(&text, "  %s", stk__trace_str(g->trace, top->rows[i].name));
+        if (g->with_name) {
+            stk__text_puts(&text, "  ");
+            stk__grouping_name(g, top->rows[i].name, &text);
+        }
         /* The text's memory becomes the label. */
         if (text.failed || (!text.data && !(text.data = stk__strdup("")))) {
             stk__text_clear(&text);
@@ -68,15 +70,39 @@ void stk__frame_label(const stk__trace *t, const stk__trace_frame *frame, int32_
         stk__text_printf(out, " (%s)", place);
 }
 
+/* A file or a folder at the start of the path. */
+static bool leads(const char *name, const char *path)
+{
+    size_t size = strlen(name);
+    while (size > 1 && name[size - 1] == '/')
+        size--;
+    return size && strncmp(name, path, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
 static bool own_path(const char *pattern, const char *path)
 {
-    if (stk__like(pattern, path))
+    const bool plain = !strpbrk(pattern, "*?[\\");
+    if (plain ? leads(pattern, path) : stk__like(pattern, path))
         return true;
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        if (stk__like(pattern, slash + 1))
+        if (plain ? leads(pattern, slash + 1) : stk__like(pattern, slash + 1))
             return true;
     }
     return false;
+}
+
+bool stk__frame_like(const stk__trace *t, const stk__trace_frame *frame, const stk__selection *select)
+{
+    bool found = !select || !select->like_count;
+    stk__text label = STK__TEXT_INIT;
+    if (!found)
+        stk__frame_label(t, frame, frame->line, &label);
+    for (size_t i = 0; !found && i < select->like_count; i++)
+        found = stk__like(select->like[i], stk__trace_str(t, frame->name)) ||
+                stk__like(select->like[i], stk__trace_str(t, frame->file)) ||
+                (label.data && !label.failed && stk__like(select->like[i], label.data));
+    stk__text_clear(&label);
+    return found;
 }
 
 bool stk__frame_own(const stk__trace *t, const stk__trace_frame *frame, const char *const *own, size_t own_count)

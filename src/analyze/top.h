@@ -27,12 +27,15 @@ typedef struct stk__top_options {
     stk__top_by by;
     bool with_name; /* group by `by` and the name: rows "GROUP  NAME" */
     stk__top_sort sort;
+    bool fold;      /* names of slices that differ in the number after their '#' are one: "ProfilerStep#*" */
+    bool leave_out; /* what the profiler writes about itself, unless names or categories were asked for */
     /*
      * Profiles: frames whose file, module or name matches one of these are the user's own; others fold into their
      * nearest own caller.
      */
     const char *const *own;
     size_t own_count;
+    bool own_only; /* only those, with the self times that they have: nothing folds */
 } stk__top_options;
 
 typedef struct stk__top_row {
@@ -41,11 +44,14 @@ typedef struct stk__top_row {
     uint32_t row;      /* of the group: track, file, step, process, frame; STK__NONE */
     uint32_t unit;     /* stk__unit of all figures: ns for slices, that of the samples for profiles */
     int64_t count;     /* slices, or samples, or calls */
-    int64_t primitive; /* pstats: calls that are not recursive; else equals count */
-    int64_t total,
-        self;         /* inclusive; without what ran inside. Recursion of one name counts once in total for profiles */
+    int64_t primitive; /* calls that are not recursive; of samples all */
+    /*
+     * Inclusive; without what ran inside. What runs inside a slice, function or frame of its own row counts once in
+     * total.
+     */
+    int64_t total, self;
     int64_t min, max; /* of slices; profiles: STK__NO_NUMBER, as p50 and p95 */
-    double mean;
+    double mean; /* of all calls, recursive ones too */
     int64_t p50, p95; /* nearest rank: the smallest value with at least that share at or below it; exact */
     bool estimate;    /* self has a part that `own` could only share out by the call edges of a profile */
 } stk__top_row;
@@ -61,12 +67,15 @@ typedef struct stk__top {
     char **labels;
     size_t label_count;
     /*
-     * What a row's share is of: for slices the sum of self times, for samples the sum of weights, both of the selected
-     * tracks and time, whatever their names; for functions the sum of self times. By unit; `total` is that of the first
-     * row's.
+     * What a row's share is of: for slices the time of the run, from the first start to the last end in each file, where
+     * files overlap once; for samples the sum of weights; both of the selected tracks and time, whatever their names.
+     * For functions the sum of self times. By unit; `total` is that of the first row's.
      */
     int64_t totals[STK__UNIT_NONE + 1];
     int64_t total;
+    size_t tracks;    /* slices: how many ran in that time, lanes counted as their track */
+    size_t lanes;     /* and the lanes among them */
+    int64_t left_out; /* slices of the profiler itself that are in no row */
 } stk__top;
 
 /* The row for profiles that collects what no own frame called. */
@@ -77,6 +86,13 @@ size_t stk__top_sources(const stk__trace *t, stk__top_source out[3]);
 stk_status stk__top_make(const stk__trace *t, stk__top_source source, const stk__top_options *options, stk__top *out,
                          stk_error *err);
 void stk__top_clear(stk__top *top);
+/*
+ * Whether the frame's name, module, path or a part of the path from a '/' on matches. A pattern without * ? [ and \ may
+ * also be a folder of the path: "src" is all of .../src/.
+ */
+bool stk__frame_own(const stk__trace *t, const stk__trace_frame *frame, const char *const *own, size_t own_count);
+/* Whether the frame's name, its path, or both as rows have them match; no patterns: all do. */
+bool stk__frame_like(const stk__trace *t, const stk__trace_frame *frame, const stk__selection *select);
 /* What a row is called; valid as long as both live. For frames "function (file:line)". */
 const char *stk__top_label(const stk__trace *t, const stk__top *top, const stk__top_row *row);
 

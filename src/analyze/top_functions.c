@@ -71,21 +71,29 @@ static stk_status fold_init(function_pass *p, stk_error *err)
 {
     const stk__trace *t = p->trace;
     const size_t count = t->function_count + 1;
-    p->own = stk__calloc(count, sizeof *p->own);
     p->estimate = stk__calloc(count, sizeof *p->estimate);
     p->pending = stk__calloc(count, sizeof *p->pending);
     p->gained = stk__calloc(count, sizeof *p->gained);
     p->first = stk__calloc(count + 1, sizeof *p->first);
     p->order = stk__alloc(count * sizeof *p->order);
     p->edges = stk__alloc((t->call_count + 1) * sizeof *p->edges);
-    if (!p->own || !p->estimate || !p->pending || !p->gained || !p->first || !p->order || !p->edges)
+    if (!p->estimate || !p->pending || !p->gained || !p->first || !p->order || !p->edges)
         return stk__nomem(count * sizeof *p->pending, err);
+    sort_edges(p);
+    return STK_OK;
+}
+
+static stk_status find_own(function_pass *p, stk_error *err)
+{
+    const stk__trace *t = p->trace;
+    p->own = stk__calloc(t->function_count + 1, sizeof *p->own);
+    if (!p->own)
+        return stk__nomem(t->function_count, err);
     for (size_t f = 0; f < t->function_count; f++) {
         const uint32_t frame = t->functions[f].frame;
         p->own[f] =
             frame < t->frame_count && stk__frame_own(t, &t->frames[frame], p->options->own, p->options->own_count);
     }
-    sort_edges(p);
     return STK_OK;
 }
 
@@ -274,12 +282,12 @@ static stk__top_row *row_of(const function_pass *p, uint32_t f, uint32_t *rows, 
     return row;
 }
 
-static bool chosen_function(function_pass *p, uint32_t f)
+static bool chosen_function(const function_pass *p, uint32_t f)
 {
     const stk__trace *t = p->trace;
     const stk__trace_function *function = &t->functions[f];
     return function->frame < t->frame_count && function->file < t->file_count && (!p->own || p->own[f]) &&
-           stk__chosen_name(&p->chosen, t->frames[function->frame].name);
+           stk__frame_like(t, &t->frames[function->frame], p->chosen.select);
 }
 
 static stk_status add_rows(function_pass *p, stk__top *out, stk_error *err)
@@ -298,7 +306,7 @@ static stk_status add_rows(function_pass *p, stk__top *out, stk_error *err)
             add_function(p, f, row);
     }
     stk__free(rows);
-    if (good && p->own && p->lost >= 0.5 && !p->chosen.names) {
+    if (good && p->gained && p->lost >= 0.5 && !p->chosen.names) {
         stk__top_row *row = stk__top_add(out, &capacity);
         good = row != NULL;
         if (row) {
@@ -347,7 +355,9 @@ stk_status stk__top_functions(const stk__trace *t, const stk__top_options *o, st
             "a pstats profile knows functions and files, but no threads, processes, categories or steps");
     function_pass p = {.trace = t, .options = o};
     stk_status status = stk__chosen_init(&p.chosen, t, &o->select, err);
-    if (status == STK_OK && o->own_count) {
+    if (status == STK_OK && o->own_count)
+        status = find_own(&p, err);
+    if (status == STK_OK && o->own_count && !o->own_only) {
         status = fold_init(&p, err);
         if (status == STK_OK)
             status = order_functions(&p, err);

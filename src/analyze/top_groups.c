@@ -26,6 +26,15 @@ static uint32_t count_ids(const stk__grouping *g)
     return 1;
 }
 
+static bool has_profiler_names(const stk__trace *t)
+{
+    for (stk__string s = 1; s < t->string_count; s++) {
+        if (stk__profiler_name(stk__trace_str(t, s)))
+            return true;
+    }
+    return false;
+}
+
 stk_status stk__grouping_init(stk__grouping *g, const stk__trace *t, const stk__top_options *o, stk_error *err)
 {
     *g = (stk__grouping){
@@ -38,12 +47,19 @@ stk_status stk__grouping_init(stk__grouping *g, const stk__trace *t, const stk__
         stk__grouping_clear(g);
         return status;
     }
+    g->fold = o->fold;
+    /* Whoever asks for names or categories gets what has them. */
+    if (o->leave_out && !g->chosen.names && !g->chosen.categories) {
+        g->profiler_category = stk__profiler_category(t);
+        g->leave_out = g->profiler_category || has_profiler_names(t);
+    }
     g->plain = g->by == STK__TOP_NAME && !g->chosen.categories && !g->chosen.timed;
     g->constant = (g->by == STK__TOP_THREAD || g->by == STK__TOP_FILE || g->by == STK__TOP_PROCESS) && !g->with_name &&
-                  !g->chosen.names && !g->chosen.categories && !g->chosen.timed;
+                  !g->chosen.names && !g->chosen.categories && !g->chosen.timed && !g->leave_out;
     g->id_count = count_ids(g);
     g->map = stk__alloc((size_t)g->id_count * sizeof *g->map);
-    if (!g->map || !stk__grow((void **)&g->groups, &g->capacity, STK__GROUP_FIRST, sizeof *g->groups)) {
+    g->folded = stk__calloc((size_t)t->string_count + 1, sizeof *g->folded);
+    if (!g->map || !g->folded || !stk__grow((void **)&g->groups, &g->capacity, STK__GROUP_FIRST, sizeof *g->groups)) {
         stk__grouping_clear(g);
         return stk__nomem((size_t)g->id_count * sizeof *g->map, err);
     }
@@ -61,6 +77,9 @@ void stk__grouping_clear(stk__grouping *g)
     stk__chosen_clear(&g->chosen);
     stk__steps_clear(&g->steps);
     stk__keymap_clear(&g->pairs);
+    stk__diff_keys_clear(&g->stems);
+    stk__free(g->stem_name);
+    stk__free(g->folded);
     stk__free(g->map);
     stk__free(g->groups);
     *g = (stk__grouping){0};
@@ -199,13 +218,65 @@ uint32_t stk__grouping_find(stk__grouping *g, uint32_t id, stk__string name)
     return *place;
 }
 
+/* ---- numbered names ---- */
+
+/* What is known of a name: not looked at yet; stands for itself; stands for others as well. */
+enum { FOLDED_NEW, FOLDED_ALONE, FOLDED_MANY };
+
+stk__string stk__grouping_fold(stk__grouping *g, stk__string name)
+{
+    size_t size;
+    if (!g->fold || g->folded[name])
+        return name; /* a name that counts as another one stays new */
+    const char *text = stk__trace_text(g->trace, name, &size);
+    const size_t stem = stk__diff_stem("", text, size);
+    g->folded[name] = stem ? FOLDED_NEW : FOLDED_ALONE;
+    if (!stem)
+        return name;
+    const size_t before = g->stems.count;
+    const uint32_t key = stk__diff_key(&g->stems, text, stem);
+    if (key == STK__NONE || !stk__grow((void **)&g->stem_name, &g->stem_capacity, (size_t)key + 1, sizeof *g->stem_name)) {
+        g->failed = true;
+        return name;
+    }
+    if (g->stems.count > before) {
+        g->stem_name[key] = name;
+        g->folded[name] = FOLDED_ALONE;
+    } else {
+        g->folded[g->stem_name[key]] = FOLDED_MANY;
+    }
+    return g->stem_name[key];
+}
+
+void stk__grouping_name(const stk__grouping *g, stk__string name, stk__text *out)
+{
+    size_t size;
+    const char *text = stk__trace_text(g->trace, name, &size);
+    const size_t stem = g->folded[name] == FOLDED_MANY ? stk__diff_stem("", text, size) : 0;
+    stk__text_write(out, text, stem ? stem : size);
+    if (stem)
+        stk__text_putc(out, '*');
+}
+
+/* ---- slices ---- */
+
+/* The group of a name. Whoever calls holds the lock, or is alone. */
+static uint32_t find_name(stk__grouping *g, stk__string name)
+{
+    if (!stk__chosen_name(&g->chosen, name))
+        return STK__GROUP_OTHER;
+    if (g->leave_out && stk__profiler_name(stk__trace_str(g->trace, name)))
+        return STK__GROUP_PROFILER;
+    return stk__grouping_find(g, stk__grouping_fold(g, name), 0);
+}
+
 /* A name or the id of a track that is met for the first time, or is being met by another thread. */
 static STK_NOINLINE uint32_t meet_id(stk__grouping *g, uint32_t id)
 {
     pthread_mutex_lock(&g->lock);
     uint32_t group = g->map[id];
-    if (group == STK__NONE && g->plain && !stk__chosen_name(&g->chosen, id)) {
-        group = STK__GROUP_OTHER;
+    if (group == STK__NONE && g->plain) {
+        group = find_name(g, id);
         __atomic_store_n(&g->map[id], group, __ATOMIC_RELEASE);
     } else if (group == STK__NONE) {
         group = stk__grouping_find(g, id, 0);
@@ -233,10 +304,35 @@ static void group_constant(stk__grouping *g, uint32_t track, size_t count, uint3
         out[i] = group;
 }
 
+static void leave_out_category(const stk__grouping *g, const stk__string *category, size_t count, uint32_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (STK_UNLIKELY(category[i] == g->profiler_category))
+            out[i] = STK__GROUP_PROFILER;
+    }
+}
+
+static uint32_t group_of_slice(stk__grouping *g, size_t i)
+{
+    const stk__slices *s = &g->trace->slices;
+    const bool named = g->by == STK__TOP_NAME || g->with_name;
+    const stk__string name = named ? stk__grouping_fold(g, s->name[i]) : s->name[i];
+    return stk__grouping_find(g, stk__grouping_id(g, s->ts[i], name, s->category[i]), name);
+}
+
+static bool is_left_out(const stk__grouping *g, size_t slice)
+{
+    const stk__slices *s = &g->trace->slices;
+    return g->leave_out && ((g->profiler_category && s->category[slice] == g->profiler_category) ||
+                            stk__profiler_name(stk__trace_str(g->trace, s->name[slice])));
+}
+
 void stk__grouping_slices(stk__grouping *g, uint32_t track, size_t first, size_t count, uint32_t *out)
 {
     if (g->plain) {
         group_plain(g, g->trace->slices.name + first, count, out);
+        if (g->profiler_category)
+            leave_out_category(g, g->trace->slices.category + first, count, out);
         return;
     }
     if (g->constant) {
@@ -251,8 +347,10 @@ void stk__grouping_slices(stk__grouping *g, uint32_t track, size_t first, size_t
             out[k] = STK__GROUP_OUTSIDE;
         else if (!stk__chosen_name(&g->chosen, s->name[i]) || !stk__chosen_category(&g->chosen, s->category[i]))
             out[k] = STK__GROUP_OTHER;
+        else if (is_left_out(g, i))
+            out[k] = STK__GROUP_PROFILER;
         else
-            out[k] = stk__grouping_find(g, stk__grouping_id(g, s->ts[i], s->name[i], s->category[i]), s->name[i]);
+            out[k] = group_of_slice(g, i);
     }
 }
 
@@ -273,7 +371,7 @@ void stk__grouping_row(const stk__grouping *g, uint32_t group, stk__top_row *out
 
 bool stk__grouping_labelled(const stk__grouping *g)
 {
-    return g->with_name || (g->by != STK__TOP_NAME && g->by != STK__TOP_CATEGORY);
+    return g->with_name || g->stems.count || (g->by != STK__TOP_NAME && g->by != STK__TOP_CATEGORY);
 }
 
 static void label_process(const stk__trace *t, uint32_t process, stk__text *out)
@@ -304,7 +402,9 @@ static void label_step(const stk__grouping *g, uint32_t row, stk__text *out)
 void stk__grouping_label(const stk__grouping *g, const stk__top_row *row, stk__text *out)
 {
     const stk__trace *t = g->trace;
-    if (row->key != STK__NONE)
+    if (row->key != STK__NONE && g->by == STK__TOP_NAME)
+        stk__grouping_name(g, row->key, out);
+    else if (row->key != STK__NONE)
         stk__text_puts(out, stk__trace_str(t, row->key));
     else if (g->by == STK__TOP_STEP && row->row == STK__NONE)
         stk__text_puts(out, "(outside steps)");

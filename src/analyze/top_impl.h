@@ -4,14 +4,15 @@
 
 #include <pthread.h>
 
+#include "analyze/diff_impl.h"
 #include "analyze/steps.h"
 #include "analyze/top.h"
 #include "trace/keymap.h"
 
 /* ---- groups: from a slice or a sample to the row it counts for ---- */
 
-/* Not chosen by name or category; not chosen by time; then the groups. */
-enum { STK__GROUP_OTHER, STK__GROUP_OUTSIDE, STK__GROUP_FIRST };
+/* Not chosen by name or category; not chosen by time; of the profiler itself; then the groups. */
+enum { STK__GROUP_OTHER, STK__GROUP_OUTSIDE, STK__GROUP_PROFILER, STK__GROUP_FIRST };
 
 typedef struct stk__top_group {
     uint32_t id;      /* what `by` makes of it: string, track, file, step or process; see stk__grouping_id */
@@ -30,11 +31,17 @@ typedef struct stk__grouping {
     /* id -> group, STK__NONE: not met yet; without with_name. Read without the lock, and set once. */
     uint32_t *map;
     stk__keymap pairs; /* with_name */
+    bool fold, leave_out;
+    stk__string profiler_category; /* 0: none in this trace, or not left out */
     /* guarded by lock, where several threads may meet new ids: `plain` and `constant` */
     pthread_mutex_t lock;
     stk__top_group *groups;
     size_t count, capacity; /* the count may also be read without the lock, after a group was found */
     bool failed;            /* memory ran out; what came later is in GROUP_OTHER */
+    stk__diff_keys stems;   /* of numbered names */
+    stk__string *stem_name; /* by stem: the first name that has it; all others count as it */
+    size_t stem_capacity;
+    uint8_t *folded; /* by string: FOLDED_... */
     /* of the track that is on; one thread only */
     uint32_t track;
     uint32_t track_id;                      /* by thread, file and process */
@@ -63,6 +70,10 @@ static inline size_t stk__grouping_count(const stk__grouping *g)
 }
 /* Fills in key, name and row. */
 void stk__grouping_row(const stk__grouping *g, uint32_t group, stk__top_row *out);
+/* The name that a numbered one counts as: itself, or the first with the same stem. */
+stk__string stk__grouping_fold(stk__grouping *g, stk__string name);
+/* Adds a name, with '*' for its number where it stands for several. */
+void stk__grouping_name(const stk__grouping *g, stk__string name, stk__text *out);
 /* Whether rows need a label, and what it is (without the name). */
 bool stk__grouping_labelled(const stk__grouping *g);
 void stk__grouping_label(const stk__grouping *g, const stk__top_row *row, stk__text *out);
@@ -123,6 +134,11 @@ static inline int64_t stk__add_ns(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
 }
 
+/* ---- the run: what shares are of ---- */
+
+stk_status stk__top_run(const stk__trace *t, const stk__top_options *o, const stk__chosen *chosen, stk__top *out,
+                        stk_error *err);
+
 /* ---- sources; each fills rows and totals, and labels where it has its own ---- */
 
 stk_status stk__top_slices(const stk__trace *t, const stk__top_options *o, stk__top *out, stk_error *err);
@@ -135,7 +151,5 @@ stk__top_row *stk__top_add(stk__top *top, size_t *capacity);
 stk_status stk__top_label_groups(stk__top *top, const stk__grouping *g, stk_error *err);
 /* "function (file:line)"; a line of 0 or below is left out. */
 void stk__frame_label(const stk__trace *t, const stk__trace_frame *frame, int32_t line, stk__text *out);
-/* Whether the frame's name, module, path or a part of the path from a '/' on matches. */
-bool stk__frame_own(const stk__trace *t, const stk__trace_frame *frame, const char *const *own, size_t own_count);
 
 #endif

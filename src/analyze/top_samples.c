@@ -14,6 +14,7 @@
 typedef struct function_row {
     uint32_t frame; /* the first one; STK__NONE: not own, or an empty stack */
     int32_t line;   /* 0 when its frames do not agree */
+    bool chosen;    /* by name, and as own where only these are wanted */
 } function_row;
 
 enum { FUNCTION_NONE, FUNCTION_FIRST };
@@ -67,7 +68,8 @@ static bool functions_find(sample_pass *p, stk__keymap *map)
     for (uint32_t i = 0; i < t->frame_count; i++) {
         const stk__trace_frame *f = &t->frames[i];
         p->frame_function[i] = FUNCTION_NONE;
-        if (p->options->own_count && !stk__frame_own(t, f, p->options->own, p->options->own_count))
+        const bool own = !p->options->own_count || stk__frame_own(t, f, p->options->own, p->options->own_count);
+        if (!own && !p->options->own_only)
             continue;
         bool is_new;
         uint32_t *place = stk__keymap_place(map, (stk__key){{f->name, f->file, f->module}}, 0, &is_new);
@@ -77,7 +79,8 @@ static bool functions_find(sample_pass *p, stk__keymap *map)
             if (!stk__grow((void **)&p->functions, &p->function_capacity, p->function_count + 1, sizeof *p->functions))
                 return false;
             *place = (uint32_t)p->function_count;
-            p->functions[p->function_count++] = (function_row){i, f->line};
+            const bool chosen = own && stk__frame_like(t, f, p->groups.chosen.select);
+            p->functions[p->function_count++] = (function_row){i, f->line, chosen};
         } else if (p->functions[*place].line != f->line) {
             p->functions[*place].line = 0;
         }
@@ -94,7 +97,7 @@ static stk_status functions_make(sample_pass *p, stk_error *err)
     bool good = p->frame_function &&
                 stk__grow((void **)&p->functions, &p->function_capacity, FUNCTION_FIRST, sizeof *p->functions);
     if (good) {
-        p->functions[FUNCTION_NONE] = (function_row){STK__NONE, 0};
+        p->functions[FUNCTION_NONE] = (function_row){.frame = STK__NONE};
         p->function_count = FUNCTION_FIRST;
         good = functions_find(p, &map);
     }
@@ -371,19 +374,13 @@ static bool add_empty(sample_pass *p, const sample_row *samples, size_t count, s
     return true;
 }
 
-static bool chosen_function(sample_pass *p, uint32_t function)
-{
-    return function != FUNCTION_NONE &&
-           stk__chosen_name(&p->groups.chosen, p->trace->frames[p->functions[function].frame].name);
-}
-
 static bool add_functions(sample_pass *p, const sample_row *samples, size_t count, stk__top *out)
 {
     weigh_sites(p, samples, count);
-    bool good = p->groups.chosen.names || add_empty(p, samples, count, out);
+    bool good = p->groups.chosen.names || p->options->own_only || add_empty(p, samples, count, out);
     for (size_t i = p->touched_count; i-- > 0 && good;) {
         const uint32_t site = p->touched[i];
-        if (!chosen_function(p, p->site_function[site]))
+        if (!p->functions[p->site_function[site]].chosen)
             continue;
         stk__top_row *row = row_of(p, p->site_function[site], samples, out);
         good = row != NULL;

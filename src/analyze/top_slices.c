@@ -13,6 +13,7 @@ enum {
     COUNTED_GROUPS = 4096, /* groups that the first pass has buckets for */
     MAX_THREADS = 8,
     ROWS_PER_THREAD = 1 << 20, /* below, a thread costs more than it gains */
+    ROOT_LEVELS = 64,          /* slices of the track around one of a lane that are looked at */
 };
 
 /* One group's sums: what every slice touches, so small that those of a thousand names fit the nearest cache. */
@@ -23,10 +24,12 @@ typedef struct tally {
 
 /*
  * What few slices touch. Hostile files could make sums pass 64 bits, so what durations have above 32 bits is added up
- * on its own. The count of the groups that have buckets is the sum of these.
+ * on its own. The count of the groups that have buckets is the sum of these. `inner` slices lie inside one of their own
+ * group.
  */
 typedef struct tally_rest {
     uint64_t total_high, self_high, count;
+    uint64_t inner, inner_high, inner_count;
 } tally_rest;
 
 /* The last slice at some depth: its self time is known when the next one comes at that depth. */
@@ -48,7 +51,13 @@ typedef struct slice_worker {
     struct slice_pass *pass;
     tally *tallies;
     tally_rest *rests;
-    size_t tally_count, tally_capacity, rest_capacity;
+    size_t tally_count, tally_capacity, rest_capacity, outer_capacity;
+    /*
+     * By group: the level of its last slice that lay in no other one of the group. If any slice around the one that is
+     * on is of the group, the outermost of these is at that level: what came since then lies inside it.
+     */
+    uint32_t *outer;
+    uint32_t root; /* by name: the track that the lane which is on belongs to; STK__NONE: it is no lane */
     uint32_t *buckets; /* of the first `counted` groups */
     /* By depth + 1: what lies outermost has a parent, too, which nobody asks about. */
     open_slice *open;
@@ -76,6 +85,7 @@ static void worker_clear(slice_worker *w)
 {
     stk__free(w->tallies);
     stk__free(w->rests);
+    stk__free(w->outer);
     stk__free(w->buckets);
     stk__free(w->open);
     stk__free(w->deep);
@@ -139,9 +149,11 @@ static bool tallies_grow(slice_worker *w)
 {
     const size_t count = stk__grouping_count(&w->pass->groups);
     if (!stk__grow((void **)&w->tallies, &w->tally_capacity, count, sizeof *w->tallies) ||
-        !stk__grow((void **)&w->rests, &w->rest_capacity, count, sizeof *w->rests))
+        !stk__grow((void **)&w->rests, &w->rest_capacity, count, sizeof *w->rests) ||
+        !stk__grow((void **)&w->outer, &w->outer_capacity, count, sizeof *w->outer))
         return false;
     for (; w->tally_count < count; w->tally_count++) {
+        w->outer[w->tally_count] = UINT32_MAX;
         w->tallies[w->tally_count] = (tally){.min = INT64_MAX, .max = -1};
         w->rests[w->tally_count] = (tally_rest){0};
     }
@@ -182,6 +194,46 @@ static inline void close_slice(tally *tallies, tally_rest *rests, const open_sli
     add_ns(&tallies[o->group].self, &rests[o->group].self_high, (int64_t)o->left > 0 ? o->left : 0);
 }
 
+/*
+ * Whether a slice of a lane lies inside one of its name on the track itself: it left that track only because it overlaps
+ * something else there.
+ */
+static STK_NOINLINE bool inside_root(const stk__trace *t, uint32_t root, size_t row)
+{
+    const stk__slices *s = &t->slices;
+    const stk__trace_track *k = &t->tracks[root];
+    size_t low = k->first_slice, high = low + k->slice_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (s->ts[middle] <= s->ts[row])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t around = low > k->first_slice ? (uint32_t)(low - 1) : STK__NONE;
+    for (int i = 0; i < ROOT_LEVELS && around != STK__NONE; i++, around = s->parent[around]) {
+        const int64_t end = s->ts[around] + s->dur[around];
+        if (s->name[around] == s->name[row] && s->category[around] == s->category[row] && end > s->ts[row] &&
+            end >= s->ts[row] + s->dur[row])
+            return true;
+    }
+    return false;
+}
+
+/* The slice at this level lies inside another one of its group, so that its time is already counted, or it does not. */
+static inline void note_recursion(slice_worker *w, const open_slice *open, uint32_t group, size_t level, size_t row)
+{
+    const stk__trace *t = w->pass->trace;
+    if (STK_LIKELY(w->outer[group] >= level || open[w->outer[group] + 1].group != group)) {
+        w->outer[group] = (uint32_t)level;
+        if (STK_LIKELY(w->root == STK__NONE) || !inside_root(t, w->root, row))
+            return;
+    }
+    tally_rest *rest = &w->rests[group];
+    add_ns(&rest->inner, &rest->inner_high, (uint64_t)t->slices.dur[row]);
+    rest->inner_count++;
+}
+
 static void tally_block(slice_worker *w, const uint32_t *group, size_t first, size_t count)
 {
     const int64_t *durs = w->pass->trace->slices.dur + first;
@@ -198,6 +250,7 @@ static void tally_block(slice_worker *w, const uint32_t *group, size_t first, si
             level = deep_level(w, first + i);
             open = w->open;
         }
+        note_recursion(w, open, group[i], level, first + i);
         open_slice *o = &open[level + 1];
         close_slice(tallies, rests, o);
         *o = (open_slice){(uint64_t)dur, group[i]};
@@ -222,7 +275,9 @@ static void take_piece(slice_worker *w, const slice_piece *piece)
 {
     slice_pass *p = w->pass;
     uint32_t group[BLOCK];
+    const bool named = p->groups.by == STK__TOP_NAME || p->groups.with_name;
     w->deep_count = 0;
+    w->root = named && p->trace->tracks[piece->track].lane ? stk__track_root(p->trace, piece->track) : STK__NONE;
     for (size_t first = piece->first; first < piece->end && !w->failed; first += BLOCK) {
         const size_t count = STK_MIN((size_t)BLOCK, piece->end - first);
         stk__grouping_slices(&p->groups, piece->track, first, count, group);
@@ -271,6 +326,9 @@ static void merge_worker(slice_worker *to, const slice_worker *from, size_t coun
         to->rests[g].total_high += from->rests[g].total_high;
         to->rests[g].self_high += from->rests[g].self_high;
         to->rests[g].count += from->rests[g].count;
+        to->rests[g].inner += from->rests[g].inner;
+        to->rests[g].inner_high += from->rests[g].inner_high;
+        to->rests[g].inner_count += from->rests[g].inner_count;
         x->min = STK_MIN(x->min, y->min);
         x->max = STK_MAX(x->max, y->max);
         if (g >= counted || y->max < y->min)
@@ -335,14 +393,24 @@ static int64_t saturate(uint64_t low, uint64_t high)
     return high >> 31 ? INT64_MAX : (int64_t)(high << 32 | (uint32_t)low);
 }
 
+/* The difference of two such sums, of which the first is not smaller. */
+static int64_t without(uint64_t low, uint64_t high, uint64_t less_low, uint64_t less_high)
+{
+    high += low >> 32;
+    less_high += less_low >> 32;
+    const uint64_t borrow = (uint32_t)low < (uint32_t)less_low;
+    return saturate((uint32_t)((uint32_t)low - (uint32_t)less_low), high - less_high - borrow);
+}
+
 static void fill_row(const slice_pass *p, const stk__ranks *ranks, uint32_t group, stk__top_row *row)
 {
     const tally *t = &p->workers[0].tallies[group];
     const tally_rest *rest = &p->workers[0].rests[group];
     stk__grouping_row(&p->groups, group, row);
     row->unit = STK__UNIT_NS;
-    row->count = row->primitive = (int64_t)rest->count;
-    row->total = saturate(t->total, rest->total_high);
+    row->count = (int64_t)rest->count;
+    row->primitive = (int64_t)(rest->count - rest->inner_count);
+    row->total = without(t->total, rest->total_high, rest->inner, rest->inner_high);
     row->self = saturate(t->self, rest->self_high);
     row->min = t->min;
     row->max = t->max;
@@ -355,10 +423,9 @@ static stk_status fill_rows(const slice_pass *p, const stk__ranks *ranks, stk__t
 {
     size_t capacity = 0;
     for (size_t g = 0; g < p->workers[0].tally_count; g++) {
-        const tally *t = &p->workers[0].tallies[g];
         const tally_rest *rest = &p->workers[0].rests[g];
-        if (g != STK__GROUP_OUTSIDE)
-            out->totals[STK__UNIT_NS] = stk__add_ns(out->totals[STK__UNIT_NS], saturate(t->self, rest->self_high));
+        if (g == STK__GROUP_PROFILER)
+            out->left_out = (int64_t)rest->count;
         if (g < STK__GROUP_FIRST || !rest->count)
             continue;
         stk__top_row *row = stk__top_add(out, &capacity);
@@ -383,6 +450,8 @@ stk_status stk__top_slices(const stk__trace *t, const stk__top_options *o, stk__
         status = find_ranks(&p, &ranks, err);
     if (status == STK_OK)
         status = fill_rows(&p, &ranks, out, err);
+    if (status == STK_OK)
+        status = stk__top_run(t, o, &p.groups.chosen, out, err);
     stk__ranks_clear(&ranks);
     pass_clear(&p);
     return status;

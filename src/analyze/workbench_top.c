@@ -146,7 +146,7 @@ static stk_status read_options(const stk_top_options *in, stk_top_options *out, 
         return bad_word("sort", out->sort, stk__top_sort_words, nearest, err);
     if (out->limit < 0)
         return stk_error_set(err, STK_INVALID, "limit is %lld, wanted 0 or more", (long long)out->limit);
-    *made = (stk__top_options){.by = (stk__top_by)by, .sort = (stk__top_sort)sort};
+    *made = (stk__top_options){.by = (stk__top_by)by, .sort = (stk__top_sort)sort, .fold = true, .leave_out = true};
     return STK_OK;
 }
 

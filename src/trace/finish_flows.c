@@ -199,38 +199,90 @@ static void bind_all(stk__builder *b)
     stk__free(m.first_lane);
 }
 
-static bool add_arrow(stk__builder *b, uint32_t from, uint32_t to)
+/* ---- arrows ---- */
+
+static bool add_arrow(stk__builder *b, uint32_t out, uint32_t in, uint32_t key)
 {
-    stk__trace *t = b->trace;
-    stk__flows *f = &t->flows;
+    stk__flows *f = &b->trace->flows;
     const size_t row = f->count;
     if (!stk__builder_room(b, STK__COLUMN_flows_out, row + 1) || !stk__builder_room(b, STK__COLUMN_flows_in, row + 1) ||
         !stk__builder_room(b, STK__COLUMN_flows_key, row + 1))
         return false;
-    f->out[row] = t->points.slice[from];
-    f->in[row] = t->points.slice[to];
-    f->key[row] = t->points.key[to];
+    f->out[row] = out;
+    f->in[row] = in;
+    f->key[row] = key;
     f->count = row + 1;
     return true;
 }
 
-/* `rows` are the points of one flow, by time. */
+/* One flow on its way through its points: the slice that the next arrow comes from. */
+typedef struct flow_walk {
+    uint32_t source; /* STK__NONE: it has not started */
+    bool ended;      /* at least once since it started */
+} flow_walk;
+
+static unsigned phase_of(const stk__flow_points *p, uint32_t row)
+{
+    return p->phase[row] & STK__FLOW_PHASE;
+}
+
+/* Recorders put an end before its start when both have one time. `rows` start with the first point of their time. */
+static void start_in_time(const stk__flow_points *p, const uint32_t *rows, size_t count, flow_walk *w)
+{
+    for (size_t i = 0; i < count && p->ts[rows[i]] == p->ts[rows[0]] && w->source == STK__NONE; i++) {
+        if (phase_of(p, rows[i]) == STK__FLOW_START)
+            w->source = p->slice[rows[i]];
+    }
+}
+
+static void start_flow(stk__builder *b, uint32_t row, flow_walk *w)
+{
+    const stk__flow_points *p = &b->trace->points;
+    if (w->source != STK__NONE && !w->ended && w->source != p->slice[row]) {
+        stk__builder_note_file(b, b->trace->tracks[p->track[row]].file, STK__REASON_FLOW_AGAIN, 1, -1);
+        return;
+    }
+    w->source = p->slice[row];
+    w->ended = false;
+}
+
+/* A step or an end. What starts later is where the arrow points to, whichever was told first. */
+static bool go_on(stk__builder *b, uint32_t row, flow_walk *w)
+{
+    const stk__flow_points *p = &b->trace->points;
+    const int64_t *ts = b->trace->slices.ts;
+    const uint32_t slice = p->slice[row];
+    if (w->source == STK__NONE) {
+        stk__builder_note_file(b, b->trace->tracks[p->track[row]].file, STK__REASON_NO_FLOW_START, 1, -1);
+        return true;
+    }
+    const bool back = ts[w->source] > ts[slice];
+    const bool good = add_arrow(b, back ? slice : w->source, back ? w->source : slice, p->key[row]);
+    if (phase_of(p, row) == STK__FLOW_END)
+        w->ended = true;
+    else
+        w->source = slice;
+    return good;
+}
+
+/*
+ * `rows` are the points of one flow, by time. As Perfetto: a step has an arrow from where the flow is and takes it
+ * along, an end has one and leaves it there, so that a launch has an arrow to each of its kernels. A start counts when
+ * the flow has none yet, or has ended; Perfetto's flows of JSON never end, and a second use of an id would come from
+ * the first one's slice.
+ */
 static void add_arrows(stk__builder *b, const uint32_t *rows, size_t count)
 {
     const stk__flow_points *p = &b->trace->points;
-    bool started = false;
+    flow_walk w = {.source = STK__NONE};
     for (size_t i = 0; i < count; i++) {
-        const unsigned phase = p->phase[rows[i]] & STK__FLOW_PHASE;
-        if (phase == STK__FLOW_START) {
-            started = true;
-            continue;
-        }
-        if (!started) {
-            stk__builder_note_file(b, b->trace->tracks[p->track[rows[i]]].file, STK__REASON_NO_FLOW_START, 1, -1);
-            started = true; /* what follows is joined to this one */
-            continue;
-        }
-        if (p->slice[rows[i]] != STK__NONE && p->slice[rows[i - 1]] != STK__NONE && !add_arrow(b, rows[i - 1], rows[i]))
+        if (w.source == STK__NONE && (i == 0 || p->ts[rows[i]] != p->ts[rows[i - 1]]))
+            start_in_time(p, rows + i, count - i, &w);
+        if (p->slice[rows[i]] == STK__NONE)
+            continue; /* noted when it was bound */
+        if (phase_of(p, rows[i]) == STK__FLOW_START)
+            start_flow(b, rows[i], &w);
+        else if (!go_on(b, rows[i], &w))
             return;
     }
 }

@@ -48,7 +48,8 @@ typedef uint32_t stk__string;
     X(NO_PLACE, no_place, K, "arg of an event that is kept, but whose kind has no args here")          \
     X(OVERLAP, overlap, K, "slice that overlaps others on its track, put on a second lane")            \
     X(ROUNDED, rounded, K, "overlap no larger than the rounding of the file's times, taken as nested") \
-    X(NO_FLOW_START, no_flow_start, K, "flow end without a start")                                     \
+    X(NO_FLOW_START, no_flow_start, K, "flow end or step without a start")                             \
+    X(FLOW_AGAIN, flow_again, K, "flow that starts again before it ended, the first start counts")     \
     X(NO_FLOW_SLICE, no_flow_slice, K, "flow without a slice to bind to")                              \
     X(REDEFINED, redefined, K, "name of a process or thread given again with another value")           \
     X(LOST_BY_RECORDER, lost_by_recorder, T, "events that the recorder says it lost")                  \
@@ -216,7 +217,10 @@ typedef struct stk__flow_points {
     uint32_t *slice; /* the slice it is bound to; STK__NONE */
 } stk__flow_points;
 
-/* Arrows between slices, worked out from the points: each point to the next one of its key, by time. */
+/*
+ * Arrows between slices, worked out from the points of each key, by time: from the start to each end; where there are
+ * steps, from the start to the first step, from step to step, and from the last of them to each end.
+ */
 typedef struct stk__flows {
     size_t count;
     uint32_t *out, *in; /* slices */

@@ -32,8 +32,9 @@ typedef struct pf_writer {
     uint64_t *track_uuid; /* per track */
     int64_t base_ns;      /* taken off all times; not 0 only when some are negative */
     uint32_t clock_id;    /* of the packets; 0: the trace's */
-    size_t *point_first;  /* per slice: where its flow points start in `point`; NULL when there are none */
-    uint32_t *point;      /* rows of the flow points, by slice */
+    uint32_t *flow_id;    /* per arrow; NULL when there are none */
+    size_t *end_first;    /* per slice: where its ends of arrows start in `ends` */
+    uint64_t *ends;       /* 2 * arrow, + 1: where it goes to; by slice */
     uint32_t *stack;      /* open slices */
     int64_t *stack_end;
     size_t stack_count, stack_capacity, end_capacity;
@@ -482,16 +483,29 @@ static void put_args(pf_writer *w, uint32_t first)
     }
 }
 
+/* Whether a reader, which sorts by time and keeps the order of the file, sees the arrow's start first. */
+static bool in_order(const stk__trace *t, size_t arrow)
+{
+    const uint32_t out = t->flows.out[arrow], in = t->flows.in[arrow];
+    return t->slices.ts[out] < t->slices.ts[in] || (t->slices.ts[out] == t->slices.ts[in] && out < in);
+}
+
+/* Whether the arrow goes on where the one before it ended. */
+static bool goes_on(const stk__trace *t, size_t arrow)
+{
+    const stk__flows *f = &t->flows;
+    return arrow && arrow < f->count && f->key[arrow] == f->key[arrow - 1] && f->out[arrow] == f->in[arrow - 1] &&
+           in_order(t, arrow - 1) && in_order(t, arrow);
+}
+
 static void put_flows(pf_writer *w, size_t slice)
 {
-    const stk__flow_points *p = &w->t->points;
-    if (!w->point_first)
+    if (!w->flow_id)
         return;
-    for (size_t i = w->point_first[slice]; i < w->point_first[slice + 1]; i++) {
-        const uint32_t row = w->point[i];
-        const bool end = (p->phase[row] & STK__FLOW_PHASE) == STK__FLOW_END;
-        put_fixed64(&w->event, end ? EVENT_FLOW_END : EVENT_FLOW, (uint64_t)p->key[row] + 1);
-        w->report->flows++;
+    for (size_t i = w->end_first[slice]; i < w->end_first[slice + 1]; i++) {
+        const size_t arrow = w->ends[i] / 2;
+        const bool last = w->ends[i] % 2 && !goes_on(w->t, arrow + 1);
+        put_fixed64(&w->event, last ? EVENT_FLOW_END : EVENT_FLOW, (uint64_t)w->flow_id[arrow] + 1);
     }
 }
 
@@ -588,28 +602,39 @@ static void write_counters(pf_writer *w, uint32_t track)
 
 /* ---- flows ---- */
 
-/* The points of each slice, as a list per slice. */
-static bool index_points(pf_writer *w)
+/*
+ * An id of this format is a chain: each event that has it follows the one before. So a flow that parts, as from a launch
+ * to its kernels, needs an id for each arrow but those that go on where another one ended.
+ */
+static void number_arrows(pf_writer *w)
 {
-    const stk__flow_points *p = &w->t->points;
-    const size_t slices = w->t->slices.count;
-    if (!p->count)
-        return true;
-    w->point_first = stk__calloc(slices + 2, sizeof *w->point_first);
-    w->point = stk__calloc(p->count, sizeof *w->point);
-    if (!w->point_first || !w->point)
-        return false;
-    for (size_t i = 0; i < p->count; i++) {
-        if (p->slice[i] < slices)
-            w->point_first[p->slice[i] + 2]++;
-        else
-            w->report->lost_flows++;
+    const stk__flows *f = &w->t->flows;
+    for (size_t i = 0; i < f->count; i++) {
+        w->flow_id[i] = goes_on(w->t, i) ? w->flow_id[i - 1] : (uint32_t)i;
+        w->end_first[(size_t)f->in[i] + 2]++;
+        w->end_first[(size_t)f->out[i] + 2] += !goes_on(w->t, i);
     }
+}
+
+/* The ends of arrows at each slice, as a list per slice. */
+static bool index_arrows(pf_writer *w)
+{
+    const stk__flows *f = &w->t->flows;
+    const size_t slices = w->t->slices.count;
+    if (!f->count)
+        return true;
+    w->flow_id = stk__calloc(f->count, sizeof *w->flow_id);
+    w->end_first = stk__calloc(slices + 2, sizeof *w->end_first);
+    w->ends = stk__calloc(2 * f->count, sizeof *w->ends);
+    if (!w->flow_id || !w->end_first || !w->ends)
+        return false;
+    number_arrows(w);
     for (size_t i = 2; i < slices + 2; i++)
-        w->point_first[i] += w->point_first[i - 1];
-    for (size_t i = 0; i < p->count; i++) {
-        if (p->slice[i] < slices)
-            w->point[w->point_first[p->slice[i] + 1]++] = (uint32_t)i;
+        w->end_first[i] += w->end_first[i - 1];
+    for (size_t i = 0; i < f->count; i++) {
+        if (!goes_on(w->t, i))
+            w->ends[w->end_first[(size_t)f->out[i] + 1]++] = 2 * i;
+        w->ends[w->end_first[(size_t)f->in[i] + 1]++] = 2 * i + 1;
     }
     return true;
 }
@@ -793,7 +818,7 @@ static bool writer_init(pf_writer *w)
     w->track_uuid = stk__calloc(t->track_count + 1, sizeof *w->track_uuid);
     w->base_ns = STK_MIN(t->start_ns, 0); /* Perfetto's times are not negative */
     return w->written && w->frame_written && w->callsite_written && w->pid && w->track_uuid && choose_pids(w) &&
-           choose_plain_tracks(w) && index_points(w);
+           choose_plain_tracks(w) && index_arrows(w);
 }
 
 static void writer_clear(pf_writer *w)
@@ -806,8 +831,9 @@ static void writer_clear(pf_writer *w)
     stk__free(w->callsite_written);
     stk__free(w->pid);
     stk__free(w->track_uuid);
-    stk__free(w->point_first);
-    stk__free(w->point);
+    stk__free(w->flow_id);
+    stk__free(w->end_first);
+    stk__free(w->ends);
     stk__free(w->stack);
     stk__free(w->stack_end);
     stk__free(w->frames);
@@ -852,7 +878,7 @@ static stk_status perfetto_write(const stk__trace *t, stk__sink *sink, stk__writ
     report->lost_facts += t->fact_count;
     report->shift_ns = -STK_MIN(t->start_ns, 0);
     writer_clear(&w);
-    return failed ? stk__nomem(FLUSH_BYTES, err) : STK_OK;
+    return failed ? stk__nomem(FLUSH_BYTES, err) : stk__trace_count_joined(t, report, err);
 }
 
 const stk__trace_writer stk__writer_perfetto = {

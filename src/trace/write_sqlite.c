@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "trace/emit.h"
 #include "trace/flat.h"
-#include "trace/keymap.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -494,41 +493,6 @@ static stk_status write_database(database *d, const char *path, stk_error *err)
     return status;
 }
 
-/* ---- flow points ---- */
-
-/* Ends of arrows: each has two rows, its flow and the slice there. Behind them, points that are no end of any. */
-static stk__key end_key(const void *trace, uint32_t row)
-{
-    const stk__trace *t = trace;
-    const size_t arrow = row / 2;
-    if (arrow >= t->flows.count) {
-        const size_t point = row - 2 * t->flows.count;
-        return (stk__key){{t->points.key[point], t->points.slice[point]}};
-    }
-    return (stk__key){{t->flows.key[arrow], row % 2 ? t->flows.in[arrow] : t->flows.out[arrow]}};
-}
-
-/* Arrows stand for the points that they join; others are lost. */
-static stk_status count_points(const stk__trace *t, stk__write_report *report, stk_error *err)
-{
-    const size_t ends = 2 * t->flows.count, all = ends + t->points.count;
-    stk__rowmap map = {0};
-    bool ok = all < UINT32_MAX;
-    for (size_t i = 0; i < all && ok; i++) {
-        uint32_t row;
-        bool is_new;
-        if (i >= ends && t->points.slice[i - ends] == STK__NONE) {
-            report->lost_flows++;
-            continue;
-        }
-        ok = stk__rowmap_place(&map, end_key(t, (uint32_t)i), end_key, t, (uint32_t)i, &row, &is_new);
-        if (ok && i >= ends)
-            *(row >= ends ? &report->lost_flows : &report->flows) += 1;
-    }
-    stk__rowmap_clear(&map);
-    return ok ? STK_OK : stk__nomem(all * 16, err);
-}
-
 static stk_status sqlite_write_path(const stk__trace *t, const char *path, stk__write_report *report, stk_error *err)
 {
     database d = {.t = t};
@@ -536,7 +500,7 @@ static stk_status sqlite_write_path(const stk__trace *t, const char *path, stk__
     STK_TRY(stk__new_file_open(&file, path, err)); /* an empty file is an empty database */
     stk_status status = write_database(&d, file.temp, err);
     if (status == STK_OK)
-        status = count_points(t, report, err);
+        status = stk__trace_count_joined(t, report, err);
     if (status != STK_OK) {
         stk__new_file_abort(&file);
         if (err && status == STK_IO)

@@ -51,4 +51,7 @@ const stk__trace_writer *stk__trace_writer_for(const char *path, stk__sink_compr
 stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__trace_writer *writer,
                             stk__write_report *report, stk_error *err);
 
+/* For formats that carry arrows: these stand for the points that they join, the other points are lost. */
+stk_status stk__trace_count_joined(const stk__trace *t, stk__write_report *report, stk_error *err);
+
 #endif

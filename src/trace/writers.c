@@ -2,6 +2,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/mem.h"
+#include "trace/keymap.h"
 #include "trace/writer.h"
 
 #include "base/banned.h"
@@ -117,4 +119,38 @@ stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__tr
         return status;
     }
     return stk__sink_close(sink, err);
+}
+
+/* ---- flow points ---- */
+
+/* Ends of arrows: each has two rows, its flow and the slice there. Behind them, points that are no end of any. */
+static stk__key end_key(const void *trace, uint32_t row)
+{
+    const stk__trace *t = trace;
+    const size_t arrow = row / 2;
+    if (arrow >= t->flows.count) {
+        const size_t point = row - 2 * t->flows.count;
+        return (stk__key){{t->points.key[point], t->points.slice[point]}};
+    }
+    return (stk__key){{t->flows.key[arrow], row % 2 ? t->flows.in[arrow] : t->flows.out[arrow]}};
+}
+
+stk_status stk__trace_count_joined(const stk__trace *t, stk__write_report *report, stk_error *err)
+{
+    const size_t ends = 2 * t->flows.count, all = ends + t->points.count;
+    stk__rowmap map = {0};
+    bool ok = all < UINT32_MAX;
+    for (size_t i = 0; i < all && ok; i++) {
+        uint32_t row;
+        bool is_new;
+        if (i >= ends && t->points.slice[i - ends] == STK__NONE) {
+            report->lost_flows++;
+            continue;
+        }
+        ok = stk__rowmap_place(&map, end_key(t, (uint32_t)i), end_key, t, (uint32_t)i, &row, &is_new);
+        if (ok && i >= ends)
+            *(row >= ends ? &report->lost_flows : &report->flows) += 1;
+    }
+    stk__rowmap_clear(&map);
+    return ok ? STK_OK : stk__nomem(all * 16, err);
 }

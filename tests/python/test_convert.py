@@ -248,6 +248,75 @@ def test_weights_with_a_fraction_come_back(stoker):
         assert ours.read() == theirs.read()
 
 
+def flow_events(seed, flows=200):
+    """Random points of flows over slices on six threads: fans, chains, reused ids, ends without starts, equal times."""
+    draw = random.Random(seed)
+    events = [{"ph": "X", "pid": 1, "tid": tid, "ts": 10 * i + tid % 3, "dur": 7, "name": "%d.%d" % (tid, i)}
+              for tid in range(1, 7) for i in range(50)]
+    for number in range(flows):
+        times = sorted(10 * draw.randint(0, 49) + draw.randint(2, 7) for _ in range(draw.randint(1, 6)))
+        times += [times[0]] * (number % 4 == 0)
+        phases = draw.choice("sssf") + "".join(draw.choice("stff") for _ in times)
+        points = [{"ph": phase, "bp": "e", "pid": 1, "tid": draw.randint(1, 6), "cat": "c", "name": "x", "ts": ts, "id": number}
+                  for phase, ts in zip(phases, times)]
+        draw.shuffle(points)
+        events += points
+    return events
+
+
+def arrows_of(events):
+    """Perfetto's FlowTracker (Begin, Step, End of src/trace_processor/importers/common/flow_tracker.cc), with the two
+    differences that docs/internals/trace-model.md tells."""
+    slices = collections.defaultdict(list)
+    for e in events:
+        if e["ph"] == "X":
+            slices[e["tid"]].append((e["ts"], e["ts"] + e["dur"], e["name"]))
+    def around(e):
+        found = [s for s in slices[e["tid"]] if s[0] <= e["ts"] <= s[1]]
+        return max(found) if found else None
+    flows = collections.defaultdict(list)
+    for e in events:
+        if e["ph"] != "X":
+            flows[e["id"]].append(e)
+    arrows = collections.Counter()
+    for points in flows.values():
+        points.sort(key=lambda e: e["ts"])
+        source, ended = None, False
+        for e in points:
+            here = around(e)
+            if source is None:  # a start of the same time may stand behind its end
+                source = next((s for s in (around(o) for o in points if o["ph"] == "s" and o["ts"] == e["ts"]) if s), None)
+            if here is None:
+                continue
+            if e["ph"] == "s":
+                if source is None or ended:
+                    source, ended = here, False
+            elif source is not None:
+                arrows[(source[2], here[2]) if source[0] <= here[0] else (here[2], source[2])] += 1
+                if e["ph"] == "t":
+                    source = here
+                else:
+                    ended = True
+    return arrows
+
+
+def test_arrows_are_those_of_perfetto_and_survive_all_formats_that_have_them(stoker):
+    query = ("SELECT a.name AS a, b.name AS b, count(*) AS n FROM flow JOIN slice a ON a.id = slice_out "
+             "JOIN slice b ON b.id = slice_in GROUP BY 1, 2")
+    for seed in range(3):
+        events = flow_events(seed)
+        wanted = arrows_of(events)
+        assert sum(wanted.values()) > 200
+        source = stoker.write("flows%d.json" % seed, json.dumps(events))
+        paths = [source, stoker.convert(source, ".json"), stoker.convert(source, ".pftrace")]
+        paths.append(stoker.convert(paths[2], ".json"))
+        for path in paths:
+            rows = json.loads(stoker.run("sql", "-q", query, "--format", "json", "--no-cache", path))
+            assert {(r["a"], r["b"]): r["n"] for r in rows} == wanted, path
+        with sqlite3.connect(stoker.convert(source, ".sqlite")) as database:
+            assert {(a, b): n for a, b, n in database.execute(query)} == wanted
+
+
 def test_sqlite_says_which_flow_points_it_leaves_out(stoker):
     def point(phase, tid, ts, number):
         return {"ph": phase, "pid": 1, "tid": tid, "ts": ts, "id": number, "name": "x", "cat": "c", "bp": "e"}

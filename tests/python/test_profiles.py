@@ -156,6 +156,107 @@ def test_pstats_figures_equal_those_of_python(program, directory):
         check_profile(program, directory, path)
 
 
+def top(program, *arguments):
+    done = subprocess.run([program, "top", "--no-cache", "--limit", "0", "--format", "json", *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, (arguments, done.stderr.decode())
+    return json.loads(done.stdout)
+
+
+def calling_profile(directory):
+    """Functions of a folder of one's own that call each other and json's."""
+    folder = os.path.join(directory, "src")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "mine.py")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("import json\n\n\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n\n\n"
+                "def save(n):\n    return json.dumps([fib(n)]) + json.dumps({'a': n})\n\n\n"
+                "def main():\n    return [save(k) for k in range(9)]\n")
+    space = {}
+    with open(path, encoding="utf-8") as f:
+        exec(compile(f.read(), path, "exec"), space)
+    p = cProfile.Profile()
+    p.runcall(space["main"])
+    p.dump_stats(os.path.join(directory, "mine.pstats"))
+    return os.path.join(directory, "mine.pstats")
+
+
+def test_own_only_is_what_print_stats_selects(program, directory):
+    path = calling_profile(directory)
+    stats = pstats.Stats(path).stats
+    wanted = {key_of(f): (calls, round(self_time * 1e9), round(total * 1e9))
+              for f, (_, calls, self_time, total, _) in stats.items() if "/src/" in f[0]}
+    assert len(wanted) >= 3 and len(wanted) < len(stats)
+    for options in (["--own", "src", "--own-only"], ["--own", "src/*", "--own-only"], ["--own", "mine.py", "--own-only"],
+                    ["--like", "*/src/*"]):
+        rows = {r["name"]: (r["count"], r["self_ns"], r["total_ns"]) for r in top(program, path, *options)}
+        assert rows.keys() == wanted.keys(), (options, rows.keys() ^ wanted.keys())
+        for name, figures in wanted.items():
+            assert all(abs(a - b) <= 1 for a, b in zip(rows[name], figures)), (name, rows[name], figures)
+    # Folded, the same rows have the time of what they call.
+    folded = {r["name"]: r for r in top(program, path, "--own", "src")}
+    assert folded.keys() >= wanted.keys() and all(folded[name]["self_ns"] >= wanted[name][1] - 1 for name in wanted)
+
+
+def test_own_that_matches_nothing_is_told(program, directory):
+    path = calling_profile(directory)
+    done = subprocess.run([program, "top", "--no-cache", path, "--own", "sr"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert "--own 'sr' is like no file" in done.stderr, done.stderr
+    done = subprocess.run([program, "top", "--no-cache", path, "--own", "src"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.stderr == "", done.stderr
+
+
+def test_callers_and_callees_are_those_of_pstats(program, directory):
+    path = calling_profile(directory)
+    edges = {}
+    for callee, (_, _, _, _, callers) in pstats.Stats(path).stats.items():
+        for caller, (calls, _, self_time, total) in callers.items():
+            edges[key_of(caller), key_of(callee)] = (calls, round(self_time * 1e9), round(total * 1e9))
+    for option, end, name in (("--callers", 1, "dumps"), ("--callers", 1, "fib"), ("--callees", 0, "save")):
+        wanted = {edge: figures for edge, figures in edges.items() if edge[end].startswith(name + " (")}
+        found = {(r["caller"], r["callee"]): (r["count"], r["self"], r["total"]) for r in top(program, path, option, name)}
+        assert found.keys() == wanted.keys() and found, (option, name, found, wanted)
+        for edge, figures in wanted.items():
+            assert all(abs(a - b) <= 1 for a, b in zip(found[edge], figures)), (edge, found[edge], figures)
+
+
+def test_callers_of_slices_and_samples_come_from_their_trees(program, directory):
+    path = os.path.join(directory, "nested.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump([{"ph": "X", "pid": 1, "tid": 1, "ts": ts, "dur": dur, "name": name}
+                   for ts, dur, name in ((0, 100, "a"), (10, 50, "b"), (20, 10, "c"), (200, 30, "c"), (300, 9, "b"))], f)
+    rows = {(r["caller"], r["callee"]): (r["count"], r["self"], r["total"]) for r in top(program, path, "--callers", "[bc]")}
+    assert rows == {("a", "b"): (1, 40000, 50000), ("b", "c"): (1, 10000, 10000), (None, "c"): (1, 30000, 30000),
+                    (None, "b"): (1, 9000, 9000)}, rows
+    path = os.path.join(directory, "stacks.txt")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("main;train;read 5\nmain;train 1\nmain;read 2\n")
+    rows = {(r["caller"], r["callee"]): (r["self"], r["total"]) for r in top(program, path, "--callees", "main")}
+    assert rows == {("main", "train"): (1, 6), ("main", "read"): (2, 2)}, rows
+
+
+def test_recursion_of_slices_counts_once(program, directory):
+    """As samples and pstats do; py-spy's chrometrace is made of slices."""
+    path = os.path.join(directory, "recursion.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump([{"ph": "X", "pid": 1, "tid": 1, "ts": i, "dur": 100 - 2 * i, "name": "f"} for i in range(10)], f)
+    row, = top(program, path)
+    assert (row["count"], row["total_ns"], row["self_ns"], row["percent"], row["primitive"]) == (10, 100000, 100000, 100, 1)
+
+
+def test_very_long_names_are_cut_for_people_only(program, directory):
+    path = os.path.join(directory, "long.json")
+    name = "x\u00e9" * 500000
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump([{"ph": "X", "pid": 1, "tid": 1, "ts": 0, "dur": 5, "name": name}], f)
+    assert top(program, path)[0]["name"] == name
+    done = subprocess.run([program, "top", "--no-cache", path], capture_output=True, timeout=60, check=False)
+    lines = done.stdout.decode().splitlines()
+    assert max(len(line) for line in lines) < 320 and lines[-1].endswith("x\u00e9\u2026"), lines[-1][-20:]
+
+
 def test_py_spy_files_are_read(program, directory):
     py_spy = shutil.which("py-spy") or os.path.join(os.path.dirname(sys.executable), "py-spy")
     if not os.path.exists(py_spy):

@@ -180,10 +180,22 @@ def test_top_gaps_and_overlap_give_what_counting_gives(s):
         inside, root = {}, {track: parent if lane else track for track, parent, lane in lanes}
         for x in slices:
             inside[x[5]] = inside.get(x[5], 0) + x[2]
+        by_id = {x[0]: x for x in slices}
+        def is_outermost(x):
+            around = by_id.get(x[5])
+            while around and around[3] != x[3]:
+                around = by_id.get(around[5])
+            if root[x[4]] != x[4]:  # a lane: what overlaps on a track lies there
+                around = around or next((y for y in slices if y[4] == root[x[4]] and y[3] == x[3] and
+                                         y[1] <= x[1] < y[1] + y[2] >= x[1] + x[2]), None)
+            return around is None
+        run = max(x[1] + x[2] for x in slices) - min(x[1] for x in slices)
         for row in json.loads(s.run("top", "--no-cache", "-q", "--limit", "0", "--format", "json", path)):
             durations = sorted(x[2] for x in slices if x[3] == row["name"])
             count = len(durations)
-            assert row["count"] == count and row["total_ns"] == sum(durations)
+            total = sum(x[2] for x in slices if x[3] == row["name"] and is_outermost(x))
+            assert row["count"] == count and row["total_ns"] == total
+            assert abs(row["mean_ns"] * count - sum(durations)) < 1 and abs(row["percent"] - 100 * total / run) < 1e-9
             assert row["p50_ns"] == durations[(count * 50 + 99) // 100 - 1]
             assert row["p95_ns"] == durations[(count * 95 + 99) // 100 - 1]
             # what sticks out by rounding makes no time negative

@@ -531,6 +531,26 @@ static void longest_gaps_come_first_and_say_what_ran(void **state)
     end(t, d);
 }
 
+/* The device is idle from shortly before a step's end into the next one: the gap is of the step that it delays. */
+static void gaps_belong_to_the_step_that_holds_most_of_them(void **state)
+{
+    made m = start();
+    for (int i = 0; i < STEPS; i++) {
+        const int64_t ts = i * 10 * MS;
+        add(m.b, m.main, ts, 2 * MS, NEXT, "user_annotation");
+        if (i == 7) /* from 200 us before its step to 4 ms into it */
+            add(m.b, m.stream, ts + 4 * MS, 6 * MS - 200 * US, "gemm", "kernel");
+        else
+            add(m.b, m.stream, ts, 10 * MS - 200 * US, "gemm", "kernel");
+    }
+    stk__trace *t = finish(m.b);
+    stk__diagnosis *d = diagnose(t);
+    assert_true(d->gap_count >= 1);
+    assert_int_equal(d->gaps[0].dur, 4 * MS + 200 * US);
+    assert_int_equal(d->gaps[0].step, 7);
+    end(t, d);
+}
+
 /* ---- the world's worst ---- */
 
 static void no_slices_give_unknown_and_a_reason(void **state)
@@ -636,6 +656,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_written_as_such),
         cmocka_unit_test(ranks_are_named_and_the_what_if_is_of_the_worst),
         cmocka_unit_test(longest_gaps_come_first_and_say_what_ran),
+        cmocka_unit_test(gaps_belong_to_the_step_that_holds_most_of_them),
         cmocka_unit_test(no_slices_give_unknown_and_a_reason),
         cmocka_unit_test(hostile_times_and_names_are_survived),
         cmocka_unit_test(every_allocation_may_fail),

@@ -222,6 +222,108 @@ static void diff_sees_calls_that_became_more(void **state)
     stk__diff_clear(&d);
 }
 
+/* Op 0 in each of 40 steps: `calls` times, `factor` as long as usual; of every tenth step's calls one takes `stall` ns. */
+static stk__trace *steps_of(uint64_t seed, int calls, double factor, int64_t stall)
+{
+    uint32_t track;
+    stk__builder *b = start(&track);
+    int64_t now = 1000;
+    uint64_t n = 0;
+    for (int step = 0; step < 40; step++) {
+        char text[40];
+        const int64_t begun = now;
+        for (int i = 0; i < calls; i++) {
+            int64_t dur = (int64_t)(factor * (double)duration(seed, n++, 10000));
+            if (step % 10 == 0 && i == 0)
+                dur += stall;
+            stk__builder_slice(b, track, now, dur, stk__builder_str(b, "op"), 0, -1);
+            now += dur + 10;
+        }
+        snprintf(text, sizeof text, "ProfilerStep#%d", step);
+        stk__builder_slice(b, track, begun, now - begun, stk__builder_str(b, text), 0, -1);
+        now += 10;
+    }
+    return finish(b);
+}
+
+/* The word is that of the time in a step, whatever a single call does. */
+static void diff_says_what_happened_to_the_time_per_step(void **state)
+{
+    static const struct {
+        int calls;
+        double factor;
+        int64_t stall;
+        stk__diff_verdict verdict;
+        const char *says;
+    } rows[] = {
+        {4, 1.3, 0, STK__DIFF_SLOWER, ""},
+        {4, 0.7, 0, STK__DIFF_FASTER, ""},
+        {40, 0.85, 0, STK__DIFF_MORE_CALLS, "10x as often, each 15."},
+        {2, 1.5, 0, STK__DIFF_FEWER_CALLS, "50 % less often, each 5"},
+        {40, 1.5, 0, STK__DIFF_SLOWER, "10x as often, each 4"},
+        {4, 0.9, 500000, STK__DIFF_COSTS_MORE, ""}, /* most calls are faster, and some stall */
+    };
+    for (size_t i = 0; i < STK_COUNT(rows); i++) {
+        stk__trace *a = steps_of(1, 4, 1, 0), *b = steps_of(2, rows[i].calls, rows[i].factor, rows[i].stall);
+        const stk__diff_options options = STK__DIFF_DEFAULTS;
+        stk__diff d;
+        assert_int_equal(stk__diff_make(a, b, &options, &d, NULL), STK_OK);
+        assert_int_equal(d.basis, STK__DIFF_PER_STEP);
+        const stk__diff_row *r = row_of(&d, "op");
+        if (r->verdict != rows[i].verdict)
+            fail_msg("row %zu: %s", i, stk__diff_verdict_name(r->verdict));
+        const bool more = r->after.per_step > r->before.per_step;
+        const bool says_more = r->verdict == STK__DIFF_SLOWER || r->verdict == STK__DIFF_MORE_CALLS ||
+                               r->verdict == STK__DIFF_COSTS_MORE;
+        assert_int_equal(more, says_more);
+        stk__text text = STK__TEXT_INIT;
+        stk__diff_calls_text(&d, r, &text);
+        assert_memory_equal(text.data ? text.data : "", rows[i].says, strlen(rows[i].says));
+        assert_int_equal(text.length > 0, rows[i].says[0] != 0);
+        stk__text_clear(&text);
+        stk__diff_clear(&d);
+        stk__trace_free(a);
+        stk__trace_free(b);
+    }
+}
+
+/* With few steps the names decide: what is faster and called far more often is a regression. */
+static void diff_fails_for_faster_calls_that_are_many(void **state)
+{
+    const recipe before = {.seed = 1, .names = 2, .rounds = 2, .slow = 0, .factor = 1, .markers = true, .repeats = 20};
+    const recipe after = {.seed = 2, .names = 2, .rounds = 2, .slow = 0, .factor = 0.8, .markers = true, .repeats = 200};
+    stk__diff d;
+    compare_traces(&before, &after, 0.1, &d);
+    assert_int_equal(row_of(&d, "op_00")->verdict, STK__DIFF_MORE_CALLS);
+    assert_int_equal(d.rule, STK__DIFF_NAMES_TIME);
+    assert_true(d.regression && d.rule_change > 6);
+    stk__diff_clear(&d);
+}
+
+static void diff_leaves_out_what_the_profiler_says_of_itself(void **state)
+{
+    stk__trace *traces[2];
+    for (int i = 0; i < 2; i++) {
+        uint32_t track;
+        stk__builder *b = start(&track);
+        const uint32_t spans = stk__builder_thread_track(b, stk__builder_thread(b, stk__builder_process(b, 2, 0), 1, 0));
+        stk__builder_slice(b, track, 0, 100 + i, stk__builder_str(b, "op"), 0, -1);
+        stk__builder_slice(b, spans, 0, 5000 * (i + 1), stk__builder_str(b, "PyTorch Profiler (0)"), 0, -1);
+        traces[i] = finish(b);
+    }
+    const stk__diff_options options = STK__DIFF_DEFAULTS;
+    stk__diff d;
+    assert_int_equal(stk__diff_make(traces[0], traces[1], &options, &d, NULL), STK_OK);
+    assert_int_equal(d.count, 1);
+    assert_int_equal(d.stack_count, 1);
+    assert_string_equal(d.stacks[0].path, "op");
+    assert_int_equal(d.before.busy, 100);
+    assert_int_equal(d.left_out, 2);
+    stk__diff_clear(&d);
+    stk__trace_free(traces[0]);
+    stk__trace_free(traces[1]);
+}
+
 static void diff_tells_what_appeared_and_vanished(void **state)
 {
     const recipe before = {.seed = 1, .names = 4, .rounds = 40, .slow = -1, .extra = "old\x1b[31m,\"name\""};
@@ -472,6 +574,9 @@ int main(void)
         cmocka_unit_test(diff_under_the_limit_is_no_regression),
         cmocka_unit_test(diff_with_few_steps_falls_back_to_names),
         cmocka_unit_test(diff_sees_calls_that_became_more),
+        cmocka_unit_test(diff_says_what_happened_to_the_time_per_step),
+        cmocka_unit_test(diff_fails_for_faster_calls_that_are_many),
+        cmocka_unit_test(diff_leaves_out_what_the_profiler_says_of_itself),
         cmocka_unit_test(diff_tells_what_appeared_and_vanished),
         cmocka_unit_test(diff_from_nothing_is_slower),
         cmocka_unit_test(diff_counts_names_that_appeared),

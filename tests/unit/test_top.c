@@ -2,6 +2,7 @@
 #include "trace_models.h"
 
 #include "analyze/top.h"
+#include "analyze/top_calls.h"
 #include "analyze/top_impl.h"
 
 static stk__top make(const stk__trace *t, stk__top_source source, const stk__top_options *options)
@@ -114,18 +115,146 @@ static void slices_by_name_give_exact_rows(void **state)
     assert_int_equal(top.count, 4);
     assert_string_equal(stk__top_label(t, &top, &top.rows[0]), "step");
     check(t, &top, "step", 1, 100, 50);
-    check(t, &top, "read", 3, 32, 27);
+    check(t, &top, "read", 3, 27, 27); /* 5 of its 32 lie in another "read" */
     check(t, &top, "decode", 1, 30, 30);
     check(t, &top, "mark", 1, 0, 0);
-    assert_int_equal(top.total, 107);
+    assert_int_equal(top.total, 207);
     const stk__top_row *read = find(t, &top, "read");
     assert_int_equal(read->min, 5);
     assert_int_equal(read->max, 20);
     assert_int_equal(read->p50, 7);
     assert_int_equal(read->p95, 20);
-    assert_int_equal(read->primitive, 3);
+    assert_int_equal(read->primitive, 2);
     assert_int_equal(read->unit, STK__UNIT_NS);
     assert_true(read->mean > 10.66 && read->mean < 10.67);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
+/* f calls itself and, through g, once more: its time is that of the outermost call, on each track. */
+static void slices_count_recursion_once(void **state)
+{
+    stk__builder *b = model_start();
+    for (int tid = 1; tid <= 2; tid++) {
+        const uint32_t track = model_track(b, 1, tid);
+        model_slice(b, track, 0, 100, "f");
+        model_slice(b, track, 10, 80, "f");
+        model_slice(b, track, 20, 60, "g");
+        model_slice(b, track, 30, 40, "f");
+        model_slice(b, track, 200, 10, "g");
+        model_slice(b, track, 202, 5, "f");
+    }
+    stk__trace *t = model_finish(b);
+    const stk__top_options options = {0};
+    stk__top top = make(t, STK__TOP_SLICES, &options);
+    check(t, &top, "f", 8, 210, 170);
+    check(t, &top, "g", 4, 140, 50);
+    const stk__top_row *f = find(t, &top, "f");
+    assert_int_equal(f->primitive, 4);
+    assert_true(f->mean == 225.0 / 4);
+    assert_int_equal(top.total, 210); /* the run, not the sum of its tracks */
+    assert_int_equal(top.tracks, 2);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
+/* The second f overlaps g, so that it lies on a lane, and still inside the first f. */
+static void recursion_counts_once_over_lanes(void **state)
+{
+    stk__builder *b = model_start();
+    const uint32_t track = model_track(b, 1, 1);
+    model_slice(b, track, 0, 100, "f");
+    model_slice(b, track, 10, 30, "g");
+    model_slice(b, track, 20, 50, "f");
+    model_slice(b, track, 25, 5, "f");
+    model_slice(b, track, 90, 20, "f"); /* not inside: it runs beside the first */
+    stk__trace *t = model_finish(b);
+    stk__top top = make(t, STK__TOP_SLICES, &(stk__top_options){0});
+    const stk__top_row *f = find(t, &top, "f");
+    assert_int_equal(f->count, 4);
+    assert_int_equal(f->total, 120);
+    assert_int_equal(f->primitive, 2);
+    assert_int_equal(top.tracks, 1);
+    assert_true(top.lanes >= 1);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
+static void shares_are_of_the_run_without_what_the_profiler_says_of_itself(void **state)
+{
+    stk__builder *b = model_start();
+    const uint32_t main_track = model_track(b, 1, 1), spans = model_track(b, 2, 1), gpu = model_track(b, 3, 1);
+    model_slice(b, main_track, 100, 950, "load");
+    model_slice(b, main_track, 1060, 40, "train");
+    model_slice(b, spans, 0, 5000, "PyTorch Profiler (0)");
+    stk__builder_slice(b, gpu, 4000, 50, stk__builder_str(b, "Buffer Flush"), stk__builder_str(b, "overhead"), 0);
+    stk__builder_instant(b, spans, 7000, stk__builder_str(b, "Record Window End"), 0);
+    stk__trace *t = model_finish(b);
+    stk__top top = make(t, STK__TOP_SLICES, &(stk__top_options){.leave_out = true});
+    assert_int_equal(top.count, 2);
+    assert_int_equal(top.total, 1000);
+    assert_int_equal(top.tracks, 1);
+    assert_int_equal(top.left_out, 3);
+    stk__top_clear(&top);
+    top = make(t, STK__TOP_SLICES, &(stk__top_options){.leave_out = true, .by = STK__TOP_THREAD});
+    assert_int_equal(top.count, 1);
+    assert_int_equal(top.left_out, 3);
+    stk__top_clear(&top);
+    /* What is asked for by name is shown, and the run stays the same. */
+    static const char *const like[] = {"PyTorch*"};
+    top = make(t, STK__TOP_SLICES, &(stk__top_options){.leave_out = true, .select = {.like = like, .like_count = 1}});
+    assert_int_equal(top.count, 1);
+    check(t, &top, "PyTorch Profiler (0)", 1, 5000, 5000);
+    assert_int_equal(top.total, 1000);
+    stk__top_clear(&top);
+    top = make(t, STK__TOP_SLICES, &(stk__top_options){0});
+    assert_int_equal(top.count, 5);
+    assert_int_equal(top.total, 7000);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
+/* Two files that overlap, and one far away: the time between is not of the run. */
+static void the_run_of_several_files_has_no_time_between_them(void **state)
+{
+    static const int64_t starts[] = {1000, 1500, 900000};
+    stk__builder *b = model_start();
+    for (int i = 0; i < 3; i++) {
+        stk__builder_start_file(b, "more.json", "chrome");
+        model_slice(b, model_track(b, 1, 1), starts[i], 1000, "step");
+    }
+    stk__trace *t = model_finish(b);
+    stk__top top = make(t, STK__TOP_SLICES, &(stk__top_options){0});
+    assert_int_equal(top.total, 1500 + 1000);
+    assert_int_equal(top.tracks, 3);
+    stk__top_clear(&top);
+    stk__trace_free(t);
+}
+
+static void numbered_names_are_one_row(void **state)
+{
+    stk__builder *b = model_start();
+    const uint32_t track = model_track(b, 1, 1);
+    for (int i = 0; i < 12; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        model_slice(b, track, 10 * i, 10, name);
+        model_slice(b, track, 10 * i + 1, 2, "conv2d");
+        model_slice(b, track, 10 * i + 4, 2, i % 2 ? "conv3" : "conv4"); /* no numbers, but names */
+    }
+    model_slice(b, track, 200, 5, "epoch#1");
+    stk__trace *t = model_finish(b);
+    stk__top top = make(t, STK__TOP_SLICES, &(stk__top_options){.fold = true});
+    assert_int_equal(top.count, 5);
+    check(t, &top, "ProfilerStep#*", 12, 120, 72);
+    check(t, &top, "epoch#1", 1, 5, 5); /* alone, it keeps its number */
+    stk__top_clear(&top);
+    top = make(t, STK__TOP_SLICES, &(stk__top_options){.fold = true, .by = STK__TOP_PROCESS, .with_name = true});
+    check(t, &top, "process 1  ProfilerStep#*", 12, 120, 72);
+    check(t, &top, "process 1  epoch#1", 1, 5, 5);
+    stk__top_clear(&top);
+    top = make(t, STK__TOP_SLICES, &(stk__top_options){0});
+    assert_int_equal(top.count, 16);
     stk__top_clear(&top);
     stk__trace_free(t);
 }
@@ -155,18 +284,18 @@ static void other_groups_have_labels(void **state)
     stk__trace *t = small_trace();
     stk__top_options options = {.by = STK__TOP_PROCESS};
     stk__top top = make(t, STK__TOP_SLICES, &options);
-    check(t, &top, "process 7", 5, 155, 100);
+    check(t, &top, "process 7", 5, 100, 100);
     check(t, &top, "process 8", 1, 7, 7);
     stk__top_clear(&top);
 
     options.by = STK__TOP_FILE;
     top = make(t, STK__TOP_SLICES, &options);
-    check(t, &top, "made.json", 6, 162, 107);
+    check(t, &top, "made.json", 6, 107, 107);
     stk__top_clear(&top);
 
     options.by = STK__TOP_CATEGORY;
     top = make(t, STK__TOP_SLICES, &options);
-    check(t, &top, "op", 5, 162, 107);
+    check(t, &top, "op", 5, 107, 107);
     check(t, &top, "", 1, 0, 0);
     stk__top_clear(&top);
 
@@ -174,7 +303,7 @@ static void other_groups_have_labels(void **state)
     options.with_name = true;
     top = make(t, STK__TOP_SLICES, &options);
     assert_int_equal(top.count, 5);
-    check(t, &top, "process 7  read", 2, 25, 20);
+    check(t, &top, "process 7  read", 2, 20, 20);
     check(t, &top, "process 8  read", 1, 7, 7);
     stk__top_clear(&top);
     stk__trace_free(t);
@@ -188,19 +317,19 @@ static void selections_leave_self_times_as_they_are(void **state)
     stk__top top = make(t, STK__TOP_SLICES, &options);
     assert_int_equal(top.count, 1);
     check(t, &top, "step", 1, 100, 50);
-    assert_int_equal(top.total, 107);
+    assert_int_equal(top.total, 207);
     stk__top_clear(&top);
 
     options.select = (stk__selection){.track = track, .track_count = 1};
     top = make(t, STK__TOP_SLICES, &options);
-    check(t, &top, "read", 2, 25, 20);
+    check(t, &top, "read", 2, 20, 20);
     assert_int_equal(top.total, 100);
     stk__top_clear(&top);
 
     options.select = (stk__selection){.from_ns = 15, .to_ns = 40};
     top = make(t, STK__TOP_SLICES, &options);
     assert_int_equal(top.count, 2);
-    check(t, &top, "read", 2, 25, 20);
+    check(t, &top, "read", 2, 20, 20);
     check(t, &top, "step", 1, 100, 50);
     stk__top_clear(&top);
 
@@ -226,8 +355,8 @@ static void slices_by_step_count_where_they_start(void **state)
     stk__trace *t = model_finish(b);
     const stk__top_options options = {.by = STK__TOP_STEP, .sort = STK__TOP_BY_NAME};
     stk__top top = make(t, STK__TOP_SLICES, &options);
-    check(t, &top, "step 10", 3, 1500, 1300);
-    check(t, &top, "step 12", 3, 1500, 1300);
+    check(t, &top, "step 10", 3, 1300, 1300);
+    check(t, &top, "step 12", 3, 1300, 1300);
     check(t, &top, "(outside steps)", 1, 10, 10);
     stk__top_clear(&top);
     stk__trace_free(t);
@@ -364,25 +493,52 @@ static int64_t slow_self(const stk__trace *t, size_t slice)
     return STK_MAX(self, 0);
 }
 
+static bool counts(const stk__trace *t, const stk__top_row *row, size_t i, in_group belongs,
+                   const stk__selection *select)
+{
+    const int64_t ts = t->slices.ts[i], end = ts + t->slices.dur[i];
+    if (!belongs(t, row, i))
+        return false;
+    if (select->like_count && !stk__like(select->like[0], stk__trace_str(t, t->slices.name[i])))
+        return false;
+    if (select->category_count && !strstr(stk__trace_str(t, t->slices.category[i]), select->category[0]))
+        return false;
+    return !select->to_ns || (ts < select->to_ns && (end > select->from_ns || ts >= select->from_ns));
+}
+
+/* A slice of a lane inside one of its name on the track itself; of groups by name only. */
+static bool inside_on_track(const stk__trace *t, size_t row)
+{
+    const stk__slices *s = &t->slices;
+    for (size_t i = 0; i < s->count; i++) {
+        if (t->tracks[s->track[row]].lane && s->track[i] == stk__track_root(t, s->track[row]) &&
+            s->name[i] == s->name[row] && s->category[i] == s->category[row] && s->ts[i] <= s->ts[row] &&
+            s->ts[i] + s->dur[i] > s->ts[row] && s->ts[i] + s->dur[i] >= s->ts[row] + s->dur[row])
+            return true;
+    }
+    return false;
+}
+
 static size_t check_row(const stk__trace *t, const stk__top_row *row, in_group belongs, const stk__selection *select)
 {
-    int64_t *durations = malloc((t->slices.count + 1) * sizeof *durations), total = 0, self = 0;
+    int64_t *durations = malloc((t->slices.count + 1) * sizeof *durations), total = 0, self = 0, outer = 0;
     size_t count = 0;
     for (size_t i = 0; i < t->slices.count; i++) {
-        const int64_t ts = t->slices.ts[i], end = ts + t->slices.dur[i];
-        if (!belongs(t, row, i))
-            continue;
-        if (select->like_count && !stk__like(select->like[0], stk__trace_str(t, t->slices.name[i])))
-            continue;
-        if (select->category_count && !strstr(stk__trace_str(t, t->slices.category[i]), select->category[0]))
-            continue;
-        if (select->to_ns && (ts >= select->to_ns || (end <= select->from_ns && ts < select->from_ns)))
+        if (!counts(t, row, i, belongs, select))
             continue;
         durations[count++] = t->slices.dur[i];
-        total += t->slices.dur[i];
         self += slow_self(t, i);
+        uint32_t around = t->slices.parent[i];
+        while (around != STK__NONE && !counts(t, row, around, belongs, select))
+            around = t->slices.parent[around];
+        const bool named = belongs == has_name || belongs == in_process_with_name;
+        if (around == STK__NONE && !(named && inside_on_track(t, i))) {
+            total += t->slices.dur[i];
+            outer++;
+        }
     }
     assert_int_equal(row->count, count);
+    assert_int_equal(row->primitive, outer);
     assert_int_equal(row->total, total);
     assert_int_equal(row->self, self);
     qsort(durations, count, sizeof *durations, compare_int64);
@@ -486,7 +642,7 @@ static void a_million_slices_equal_the_slow_reference(void **state)
         durations[outer][count[outer]++] = dur;
         durations[inner][count[inner]++] = part;
         total[outer] += dur;
-        total[inner] += part;
+        total[inner] += inner == outer ? 0 : part;
         self[outer] += dur - part;
         self[inner] += part;
         max[outer] = STK_MAX(max[outer], dur);
@@ -880,6 +1036,24 @@ static void fail_all(const stk__trace *t, stk__top_source source, const stk__top
     }
 }
 
+static void fail_edges(const stk__trace *t, const char *like)
+{
+    const stk__selection select = {.leave_out = true};
+    for (uint64_t n = 1;; n++) {
+        stk__top_edges edges;
+        stk__alloc_fail_at(n, true);
+        const stk_status status = stk__top_edges_make(t, &select, &like, 1, false, &edges, NULL);
+        stk__alloc_fail_at(0, false);
+        if (status == STK_OK) {
+            assert_true(n > 3);
+            assert_int_equal(edges.count, 1);
+            stk__top_edges_clear(&edges);
+            return;
+        }
+        assert_int_equal(status, STK_NOMEM);
+    }
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
     static const char *const own[] = {"src/*"}, *const like[] = {"*"};
@@ -901,6 +1075,18 @@ static void every_failed_allocation_is_reported(void **state)
     call(b, start, read, 5, 90, 90);
     t = model_finish(b);
     fail_all(t, STK__TOP_FUNCTIONS, &folded);
+    fail_all(t, STK__TOP_FUNCTIONS, &(stk__top_options){.own = own, .own_count = 1, .own_only = true});
+    fail_edges(t, "read");
+    stk__trace_free(t);
+    b = model_start();
+    const uint32_t track = model_track(b, 1, 1);
+    model_slice(b, track, 0, 10, "ProfilerStep#1");
+    model_slice(b, track, 10, 10, "ProfilerStep#2");
+    model_slice(b, track, 12, 5, "read");
+    model_slice(b, model_track(b, 2, 1), 0, 90, "PyTorch Profiler (0)");
+    t = model_finish(b);
+    fail_all(t, STK__TOP_SLICES, &(stk__top_options){.fold = true, .leave_out = true});
+    fail_edges(t, "read");
     stk__trace_free(t);
 }
 
@@ -910,6 +1096,11 @@ int main(void)
         cmocka_unit_test(like_follows_shell_patterns),
         cmocka_unit_test(like_with_many_stars_ends),
         cmocka_unit_test(slices_by_name_give_exact_rows),
+        cmocka_unit_test(slices_count_recursion_once),
+        cmocka_unit_test(recursion_counts_once_over_lanes),
+        cmocka_unit_test(shares_are_of_the_run_without_what_the_profiler_says_of_itself),
+        cmocka_unit_test(the_run_of_several_files_has_no_time_between_them),
+        cmocka_unit_test(numbered_names_are_one_row),
         cmocka_unit_test(rows_come_in_the_order_that_was_asked_for),
         cmocka_unit_test(other_groups_have_labels),
         cmocka_unit_test(selections_leave_self_times_as_they_are),

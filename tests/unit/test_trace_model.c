@@ -297,8 +297,98 @@ static void flows_bind_to_slices_around_or_behind(void **state)
     assert_int_equal(t->flows.count, 1);
     assert_string_equal(name_of(t, t->flows.out[0]), "launch");
     assert_string_equal(name_of(t, t->flows.in[0]), "kernel");
-    assert_int_equal(noted(t, STK__REASON_NO_FLOW_START), 2);
+    assert_int_equal(noted(t, STK__REASON_NO_FLOW_START), 1);
     assert_int_equal(noted(t, STK__REASON_NO_FLOW_SLICE), 1);
+    stk__trace_free(t);
+}
+
+/*
+ * Slices "0", "1", ... of 5 ns every 10 ns, each on a thread of its own. `points` are letters and digits: s2 is a start
+ * in slice 2, t a step, f an end, in the order of the file. The arrows come out as "0>1 0>2 ".
+ */
+static stk__trace *flow_of(const char *points, char *arrows, size_t size)
+{
+    stk__builder *b = builder(NULL);
+    uint32_t tracks[10];
+    for (int i = 0; i < 10; i++) {
+        const char name[2] = {(char)('0' + i), 0};
+        tracks[i] = thread_track(b, 1, i + 1);
+        stk__builder_slice(b, tracks[i], 10 * i, 5, stk__builder_str(b, name), 0, 0);
+    }
+    for (const char *p = points; *p; p += 2) {
+        const unsigned phase = *p == 's' ? STK__FLOW_START : *p == 't' ? STK__FLOW_STEP : STK__FLOW_END;
+        stk__builder_flow(b, tracks[p[1] - '0'], 10 * (p[1] - '0'), phase | STK__FLOW_ENCLOSING, 0, 0,
+                          stk__builder_str(b, "1"));
+    }
+    stk__trace *t = finish(b);
+    stk__text text;
+    stk__text_fixed(&text, arrows, size);
+    for (size_t i = 0; i < t->flows.count; i++)
+        stk__text_printf(&text, "%s>%s ", name_of(t, t->flows.out[i]), name_of(t, t->flows.in[i]));
+    return t;
+}
+
+static void flows_go_from_the_start_to_each_end_and_along_steps(void **state)
+{
+    static const struct {
+        const char *points, *arrows;
+        unsigned no_start, again;
+    } rows[] = {
+        {"s0f2f3f4", "0>2 0>3 0>4 ", 0, 0},     /* a launch of a graph: not a chain */
+        {"f4f3f2s0", "0>2 0>3 0>4 ", 0, 0},     /* whatever the order in the file */
+        {"s0t1t2f3f4", "0>1 1>2 2>3 2>4 ", 0, 0}, /* steps take it along */
+        {"f1f2", "", 2, 0},                     /* ends without a start are not joined to each other */
+        {"t1t2f3", "", 3, 0},
+        {"f1s2f3", "2>3 ", 1, 0},
+        {"s0f1s2f3", "0>1 2>3 ", 0, 0}, /* an id that is used again */
+        {"s0s2f3f4", "0>3 0>4 ", 0, 1}, /* the first start counts, as in Perfetto */
+        {"s0t1s2f3", "0>1 1>3 ", 0, 1},
+        {"s0", "", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(rows); i++) {
+        char arrows[128] = "";
+        stk__trace *t = flow_of(rows[i].points, arrows, sizeof arrows);
+        assert_string_equal(arrows, rows[i].arrows);
+        assert_int_equal(noted(t, STK__REASON_NO_FLOW_START), rows[i].no_start);
+        assert_int_equal(noted(t, STK__REASON_FLOW_AGAIN), rows[i].again);
+        stk__trace_free(t);
+    }
+}
+
+static void flow_ends_may_stand_before_a_start_of_the_same_time(void **state)
+{
+    (void)state;
+    stk__builder *b = builder(NULL);
+    const uint32_t host = thread_track(b, 1, 1), gpu = thread_track(b, 0, 7);
+    const stk__string id = stk__builder_str(b, "1");
+    stk__builder_slice(b, gpu, 10, 5, stk__builder_str(b, "kernel"), 0, 0);
+    stk__builder_flow(b, gpu, 10, STK__FLOW_END | STK__FLOW_ENCLOSING, 0, 0, id);
+    stk__builder_slice(b, host, 10, 5, stk__builder_str(b, "launch"), 0, 0);
+    stk__builder_flow(b, host, 10, STK__FLOW_START, 0, 0, id);
+    stk__trace *t = finish(b);
+    assert_int_equal(t->flows.count, 1);
+    assert_string_equal(name_of(t, t->flows.out[0]), "launch");
+    assert_string_equal(name_of(t, t->flows.in[0]), "kernel");
+    assert_int_equal(noted(t, STK__REASON_NO_FLOW_START), 0);
+    assert_int_equal(noted(t, STK__REASON_FLOW_AGAIN), 0);
+    stk__trace_free(t);
+}
+
+/* The slice of the end began first: the arrow leaves what is earlier, as in Perfetto. */
+static void flow_arrows_point_to_the_later_slice(void **state)
+{
+    (void)state;
+    stk__builder *b = builder(NULL);
+    const uint32_t x = thread_track(b, 1, 1), y = thread_track(b, 1, 2);
+    stk__builder_slice(b, x, 0, 100, stk__builder_str(b, "early"), 0, 0);
+    stk__builder_slice(b, y, 10, 100, stk__builder_str(b, "late"), 0, 0);
+    stk__builder_flow(b, y, 20, STK__FLOW_START | STK__FLOW_ENCLOSING, 0, 0, stk__builder_str(b, "1"));
+    stk__builder_flow(b, x, 30, STK__FLOW_END | STK__FLOW_ENCLOSING, 0, 0, stk__builder_str(b, "1"));
+    stk__trace *t = finish(b);
+    assert_int_equal(t->flows.count, 1);
+    assert_string_equal(name_of(t, t->flows.out[0]), "early");
+    assert_string_equal(name_of(t, t->flows.in[0]), "late");
     stk__trace_free(t);
 }
 
@@ -549,6 +639,9 @@ int main(void)
         cmocka_unit_test(args_of_begin_and_end_are_joined),
         cmocka_unit_test(times_out_of_range_are_left_out_and_durations_cut),
         cmocka_unit_test(flows_bind_to_slices_around_or_behind),
+        cmocka_unit_test(flows_go_from_the_start_to_each_end_and_along_steps),
+        cmocka_unit_test(flow_ends_may_stand_before_a_start_of_the_same_time),
+        cmocka_unit_test(flow_arrows_point_to_the_later_slice),
         cmocka_unit_test(counters_and_samples_are_sorted_by_track_and_time),
         cmocka_unit_test(files_keep_their_processes_apart),
         cmocka_unit_test(bad_utf8_is_replaced_and_noted),

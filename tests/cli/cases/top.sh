@@ -16,3 +16,18 @@ END
 "$STOKER" top run.json --by cat --sort self --format csv
 "$STOKER" top run.json --like 'r*' --format json
 "$STOKER" top run.json --track main --category io --from 1ms --to 1.2ms --format csv
+"$STOKER" top run.json --no-fold --limit 2
+# Recursion is in the total once, what the profiler says of itself is left out, and asked for by name it is there.
+cat >kineto.json <<'END'
+[{"ph": "X", "pid": 1, "tid": 1, "ts": 100, "dur": 900, "name": "call", "cat": "cpu_op"},
+{"ph": "X", "pid": 1, "tid": 1, "ts": 200, "dur": 700, "name": "call", "cat": "cpu_op"},
+{"ph": "X", "pid": 1, "tid": 1, "ts": 300, "dur": 500, "name": "leaf", "cat": "cpu_op"},
+{"ph": "X", "pid": -1, "tid": 0, "ts": 0, "dur": 4, "name": "Buffer Flush", "cat": "overhead"},
+{"ph": "X", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 0, "dur": 9000, "name": "PyTorch Profiler (0)", "cat": "Trace"},
+{"ph": "i", "pid": "Traces", "tid": "Trace", "ts": 0, "s": "g", "name": "Iteration Start: PyTorch Profiler"},
+{"ph": "i", "pid": "", "tid": "", "ts": 9001, "s": "g", "name": "Record Window End"}]
+END
+"$STOKER" top --quiet kineto.json
+"$STOKER" top --quiet kineto.json --all --limit 1
+"$STOKER" top --quiet kineto.json --like 'PyTorch*' --format csv
+"$STOKER" top --quiet kineto.json --callers leaf

@@ -19,3 +19,11 @@ END
 "$STOKER" top run.prof --own 'src/*' --sort tottime
 "$STOKER" top stacks.txt run.prof --limit 1 --format json
 "$STOKER" top stacks.txt run.prof --by thread
+"$STOKER" top run.prof --own src --own-only --sort tottime
+"$STOKER" top run.prof --like 'lib/*'
+"$STOKER" top run.prof --own sr
+"$STOKER" top run.prof --callers '*read*'
+"$STOKER" top run.prof --callees work --format csv
+"$STOKER" top stacks.txt --callees main
+"$STOKER" top run.prof --callers nobody
+"$STOKER" top run.prof --own-only
