@@ -37,9 +37,9 @@ static int run_all(cli_sql *s, const sql_options *o)
     if (!o->queries.count && !o->files.count)
         return cli_sql_shell(s);
     s->stopped = cli_interrupted;
-    for (size_t i = 0; i < o->files.count && code == CLI_OK; i++)
+    for (size_t i = 0; i < o->files.count && code == CLI_OK && !s->quit; i++)
         code = run_file(s, o->files.items[i]);
-    for (size_t i = 0; i < o->queries.count && code == CLI_OK; i++)
+    for (size_t i = 0; i < o->queries.count && code == CLI_OK && !s->quit; i++)
         code = cli_sql_run(s, o->queries.items[i]);
     return code;
 }

@@ -1,0 +1,824 @@
+/* Statements written for BigQuery and for Perfetto, made into what SQLite knows. */
+#include <string.h>
+
+#include "analyze/sql_impl.h"
+#include "analyze/sql_tokens.h"
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+/*
+ * A statement is read once for words that SQLite does not know; almost all have none and are left alone. Otherwise it is
+ * taken apart into tokens, some of which are marked as standing for something else, and written anew:
+ *
+ *   `a.b.c` where a table stands    the events, or our table when c is the name of one
+ *   T, UNNEST(T.traceEvents) AS e   the events as e, WITH OFFSET as one more column
+ *   e.args.x                        e."arg_x"
+ *   arg_x                           as it is, but slice gets that column
+ *   key LIKE 'args.x%'              key LIKE 'x%': keys have no prefix here
+ *   CREATE PERFETTO TABLE           CREATE TABLE
+ *
+ * Strings, comments and names in quotes are tokens, so nothing in them is touched.
+ */
+
+/* Brackets may be deeper than this; what is in there is left alone. */
+enum { LEVELS = 64, OFFSETS = 4 };
+
+/* Stands for the tokens up to `end`. */
+typedef struct item {
+    stk__sql_token token;
+    size_t end;   /* 0: stands for itself only */
+    bool events;  /* the table of events, */
+    size_t alias; /* as the name of this token; 0: `text` */
+    size_t offset; /* the column of numbers is called as this token; 0: "index" */
+    char *text;   /* NULL: nothing */
+} item;
+
+/* One level of brackets. */
+typedef struct level {
+    bool in_from;                  /* between FROM and WHERE */
+    bool table_next;               /* a table's name is expected */
+    size_t table_first, table_end; /* the last table with its alias; equal: none yet */
+} level;
+
+typedef struct rewriter {
+    sqlite3 *db;
+    stk__sql *sql;
+    const char *text;
+    item *items; /* the last is the end */
+    size_t count, capacity;
+    level levels[LEVELS];
+    size_t depth;
+    size_t offsets[OFFSETS]; /* tokens: names of WITH OFFSET */
+    size_t offset_count;
+    bool any_events, args_is_table;
+    stk__sql_args args;
+    bool changed;
+} rewriter;
+
+int stk__sql_refuse(stk__sql *s, size_t at, const char *format, ...)
+{
+    va_list arguments;
+    char text[512];
+    va_start(arguments, format);
+    sqlite3_vsnprintf(sizeof text, text, format, arguments);
+    va_end(arguments);
+    stk__text_reset(&s->pasted.message);
+    stk__text_puts(&s->pasted.message, text);
+    s->pasted.refused = true;
+    s->pasted.refused_at = at;
+    return SQLITE_ERROR;
+}
+
+void stk__sql_pasted_clear(stk__sql_pasted *p)
+{
+    stk__sql_args_clear(&p->args);
+    stk__free(p->keys);
+    stk__free(p->pieces);
+    stk__text_clear(&p->modules);
+    stk__text_clear(&p->message);
+}
+
+/* ---- tokens ---- */
+
+static stk__sql_token token_at(const rewriter *r, size_t i)
+{
+    return r->items[STK_MIN(i, r->count - 1)].token;
+}
+
+static char kind_at(const rewriter *r, size_t i)
+{
+    return token_at(r, i).kind;
+}
+
+static bool word_at(const rewriter *r, size_t i, const char *word)
+{
+    return stk__sql_token_is(r->text, token_at(r, i), word);
+}
+
+static bool any_word_at(const rewriter *r, size_t i, const char *const *words, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        if (word_at(r, i, words[k]))
+            return true;
+    }
+    return false;
+}
+
+static bool name_at(const rewriter *r, size_t i)
+{
+    return stk__sql_token_names(token_at(r, i));
+}
+
+static char *name_of(const rewriter *r, size_t i)
+{
+    stk__text text = STK__TEXT_INIT;
+    stk__sql_token_name(r->text, token_at(r, i), &text);
+    if (text.failed || (!text.data && !(text.data = stk__strdup("")))) {
+        stk__text_clear(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
+/* A name in any quotes, or none. */
+static bool called(const rewriter *r, size_t i, const char *wanted)
+{
+    char *name = name_at(r, i) ? name_of(r, i) : NULL;
+    const bool equal = name && sqlite3_stricmp(name, wanted) == 0;
+    stk__free(name);
+    return equal;
+}
+
+static int take_apart(rewriter *r)
+{
+    stk__sql_token token = stk__sql_token_at(r->text, 0);
+    for (;; token = stk__sql_token_after(r->text, token)) {
+        if (!stk__grow((void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items))
+            return SQLITE_NOMEM;
+        r->items[r->count++] = (item){.token = token};
+        if (token.kind == 0 || token.kind == ';')
+            return SQLITE_OK;
+    }
+}
+
+static int replace(rewriter *r, size_t first, size_t end, char *text)
+{
+    for (size_t i = first; i < end; i++) {
+        stk__free(r->items[i].text);
+        r->items[i] = (item){.token = r->items[i].token};
+    }
+    r->items[first].end = end;
+    r->items[first].text = text;
+    r->changed = true;
+    return SQLITE_OK;
+}
+
+/* With the text of sqlite3_mprintf. */
+static int replace_printf(rewriter *r, size_t first, size_t end, const char *format, const char *name)
+{
+    char *text = sqlite3_mprintf(format, name);
+    char *copy = text ? stk__strdup(text) : NULL;
+    sqlite3_free(text);
+    return copy ? replace(r, first, end, copy) : SQLITE_NOMEM;
+}
+
+/* ---- tables ---- */
+
+/* Words that follow a table and are not its alias. */
+static bool ends_table(const rewriter *r, size_t i)
+{
+    static const char *const words[] = {
+        "where",   "group", "order", "having", "limit", "window", "union", "intersect", "except", "join",    "left",
+        "right",   "full",  "inner", "cross",  "outer", "on",     "using", "natural",   "with",   "indexed", "not",
+        "returning"};
+    return any_word_at(r, i, words, STK_COUNT(words));
+}
+
+/* [AS] name: where it stands, and 0 for none. *end: after it. */
+static size_t alias_at(const rewriter *r, size_t i, size_t *end)
+{
+    const bool as = word_at(r, i, "as");
+    const size_t alias = i + as;
+    *end = i;
+    if (!name_at(r, alias) || (!as && ends_table(r, alias)))
+        return 0;
+    *end = alias + 1;
+    return alias;
+}
+
+/* a, a.b or a.b.c: after it. */
+static size_t path_end(const rewriter *r, size_t i)
+{
+    size_t end = i + 1;
+    while (kind_at(r, end) == '.' && name_at(r, end + 1))
+        end += 2;
+    return end;
+}
+
+/* A table that BigQuery knows and SQLite does not: several parts, in backquotes. */
+static bool is_foreign(const rewriter *r, size_t i, size_t end)
+{
+    bool quoted = false;
+    for (size_t k = i; k < end; k += 2) {
+        const stk__sql_token token = token_at(r, k);
+        if (token.kind != STK__SQL_QUOTED || r->text[token.at] != '`')
+            continue;
+        quoted = true;
+        if (memchr(r->text + token.at, '.', token.size))
+            return true;
+    }
+    return quoted && end > i + 1 && !called(r, i, "main") && !called(r, i, "temp");
+}
+
+static const char *own_table(const char *name)
+{
+    for (size_t i = 0; stk__sql_tables[i].name; i++) {
+        const stk__sql_table *t = &stk__sql_tables[i];
+        if (sqlite3_stricmp(t->name, name) == 0 && strcmp(t->kind, "function") != 0)
+            return t->name;
+    }
+    return NULL;
+}
+
+static int put_events(rewriter *r, size_t first, size_t end, const char *name, size_t alias, size_t offset)
+{
+    const int code = name ? replace_printf(r, first, end, "\"%w\"", name) : replace(r, first, end, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    r->items[first].events = true;
+    r->items[first].alias = alias;
+    r->items[first].offset = offset;
+    r->any_events = true;
+    return SQLITE_OK;
+}
+
+/* The table at [i, end) is BigQuery's: ours of that name, or the events. An alias stays where it is. */
+static int take_foreign(rewriter *r, size_t i, size_t end, bool has_alias)
+{
+    char *name = name_of(r, end - 1);
+    if (!name)
+        return SQLITE_NOMEM;
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name, *own = own_table(last);
+    int code;
+    if (own && strcmp(own, "trace_events") != 0)
+        code = replace_printf(r, i, end, "%s", own);
+    else
+        code = put_events(r, i, end, has_alias ? NULL : last, 0, 0);
+    stk__free(name);
+    return code;
+}
+
+/* ---- UNNEST ---- */
+
+static int refuse_unnest(rewriter *r, size_t i, size_t last)
+{
+    if (called(r, last, "args"))
+        return stk__sql_refuse(r->sql, token_at(r, i).at,
+                               "UNNEST(args) is not known here; write JOIN args USING (arg_set_id), or arg_KEY for the "
+                               "arg of one key: SELECT name, arg_KEY, dur FROM slice");
+    return stk__sql_refuse(r->sql, token_at(r, i).at,
+                           "UNNEST is not known here, and not needed: the events are already flat; write SELECT name, "
+                           "ts, dur, arg_KEY FROM slice, or FROM trace_events for ph, cat and microseconds");
+}
+
+/* Whether only a comma or a JOIN stands between the last table and this one. */
+static bool next_to_table(const rewriter *r, const level *l, size_t i)
+{
+    static const char *const words[] = {"cross", "inner", "left", "outer", "join"};
+    if (l->table_first == l->table_end || i == l->table_end)
+        return false;
+    if (kind_at(r, l->table_end) == ',')
+        return i == l->table_end + 1;
+    for (size_t k = l->table_end; k < i; k++) {
+        if (!any_word_at(r, k, words, STK_COUNT(words)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * T [AS] t, UNNEST(t.traceEvents) [[AS] e] [WITH OFFSET [[AS] o]], from the table before it; [i, end) is UNNEST(...) or
+ * t.traceEvents.
+ */
+static int take_unnest(rewriter *r, level *l, size_t i, size_t end, size_t *next)
+{
+    size_t offset = 0;
+    const size_t first = l->table_first, alias = alias_at(r, end, &end);
+    if (word_at(r, end, "with") && word_at(r, end + 1, "offset")) {
+        const size_t word = end + 1;
+        offset = alias_at(r, word + 1, &end);
+        offset = offset ? offset : word;
+        if (r->offset_count == OFFSETS)
+            return stk__sql_refuse(r->sql, token_at(r, word).at, "more than %d times WITH OFFSET", OFFSETS);
+        r->offsets[r->offset_count++] = offset;
+    }
+    l->table_end = end;
+    l->table_next = false;
+    *next = end;
+    return put_events(r, first, end, NULL, alias, offset);
+}
+
+static int take_unnest_call(rewriter *r, level *l, size_t i, size_t *next)
+{
+    size_t end = i + 2, last = i + 2;
+    if (name_at(r, end)) {
+        end = path_end(r, end);
+        last = end - 1;
+    }
+    if (kind_at(r, end) != ')' || !called(r, last, "traceEvents") || !l->table_next || !next_to_table(r, l, i))
+        return refuse_unnest(r, i, last);
+    return take_unnest(r, l, i, end + 1, next);
+}
+
+/* ---- the clause FROM ---- */
+
+static int take_table(rewriter *r, level *l, size_t i, size_t *next)
+{
+    const size_t end = path_end(r, i);
+    size_t table_end;
+    if (end > i + 1 && called(r, end - 1, "traceEvents") && next_to_table(r, l, i))
+        return take_unnest(r, l, i, end, next);
+    const size_t alias = alias_at(r, end, &table_end);
+    l->table_first = i;
+    l->table_end = table_end;
+    l->table_next = false;
+    *next = table_end;
+    if (is_foreign(r, i, end))
+        return take_foreign(r, i, end, alias != 0);
+    if (called(r, end - 1, "args"))
+        r->args_is_table = true;
+    if (end == i + 1 && word_at(r, i, "trace_events"))
+        return put_events(r, i, end, alias ? NULL : "trace_events", 0, 0);
+    if (end == i + 1 && word_at(r, i, "slices")) /* a view would hide the columns of args */
+        return replace_printf(r, i, end, alias ? "%s" : "%s AS slices", "slice");
+    return SQLITE_OK;
+}
+
+static void take_word(const rewriter *r, level *l, size_t i)
+{
+    static const char *const ends[] = {"select", "where", "group",  "order",     "having", "limit",
+                                       "window", "union", "except", "intersect", "set",    "values"};
+    if (word_at(r, i, "from"))
+        *l = (level){.in_from = true, .table_next = true};
+    else if (word_at(r, i, "join"))
+        l->table_next = l->in_from;
+    else if (word_at(r, i, "on") || word_at(r, i, "using"))
+        l->table_next = false;
+    else if (any_word_at(r, i, ends, STK_COUNT(ends)))
+        *l = (level){0};
+}
+
+/* FROM (a JOIN b): tables may stand in brackets too. */
+static void open_bracket(rewriter *r)
+{
+    level inner = {0};
+    if (r->depth < LEVELS) {
+        level *l = &r->levels[r->depth];
+        inner = (level){.in_from = l->table_next, .table_next = l->table_next};
+        l->table_next = false;
+    }
+    if (++r->depth < LEVELS)
+        r->levels[r->depth] = inner;
+}
+
+static int take_token(rewriter *r, level *l, size_t i, size_t *next)
+{
+    static const char *const not_tables[] = {"select", "values", "with", "join", "left", "inner", "cross", "outer"};
+    *next = i + 1;
+    if (kind_at(r, i) == '(') {
+        open_bracket(r);
+        return SQLITE_OK;
+    }
+    if (word_at(r, i, "unnest") && kind_at(r, i + 1) == '(')
+        return take_unnest_call(r, l, i, next);
+    if (kind_at(r, i) == ',')
+        l->table_next = l->in_from;
+    else if (l->table_next && name_at(r, i) && !any_word_at(r, i, not_tables, STK_COUNT(not_tables)))
+        return take_table(r, l, i, next);
+    else if (kind_at(r, i) == STK__SQL_WORD)
+        take_word(r, l, i);
+    return SQLITE_OK;
+}
+
+static int find_tables(rewriter *r)
+{
+    int code = SQLITE_OK;
+    for (size_t i = 0, next; i + 1 < r->count && code == SQLITE_OK; i = next) {
+        next = i + 1;
+        if (kind_at(r, i) == ')')
+            r->depth -= r->depth > 0;
+        else if (r->depth < LEVELS)
+            code = take_token(r, &r->levels[r->depth], i, &next);
+        else
+            r->depth += kind_at(r, i) == '(';
+    }
+    return code;
+}
+
+/* ---- columns ---- */
+
+static bool starts_with_arg(const rewriter *r, size_t i)
+{
+    const stk__sql_token token = token_at(r, i);
+    const size_t quote = token.kind == STK__SQL_QUOTED;
+    return name_at(r, i) && token.size > 4 + quote && sqlite3_strnicmp(r->text + token.at + quote, "arg_", 4) == 0;
+}
+
+/* Whether this token names what stands before it: AS x, or an expression's end without AS. */
+static bool is_alias(const rewriter *r, size_t i)
+{
+    if (i == 0)
+        return false;
+    const stk__sql_token before = token_at(r, i - 1);
+    switch (before.kind) {
+    case STK__SQL_WORD:
+        return stk__sql_token_is(r->text, before, "as") || stk__sql_token_is(r->text, before, "end") ||
+               !sqlite3_keyword_check(r->text + before.at, (int)STK_MIN(before.size, 64));
+    case STK__SQL_NUMBER:
+    case STK__SQL_STRING:
+    case STK__SQL_QUOTED:
+    case ')':
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether an earlier token that gives a name to an expression has the same text. */
+static bool made_before(const rewriter *r, const size_t *aliases, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (called(r, aliases[i], name))
+            return true;
+    }
+    return false;
+}
+
+/* [e.]args.x becomes [e.]"arg_x". i is at args. */
+static int take_member(rewriter *r, size_t i)
+{
+    char *key = name_of(r, i + 2), *column = key ? sqlite3_mprintf("arg_%s", key) : NULL;
+    int code = column ? stk__sql_args_add(r->sql, &r->args, column, token_at(r, i).at) : SQLITE_NOMEM;
+    if (code == SQLITE_OK)
+        code = replace_printf(r, i, i + 3, "\"%w\"", column);
+    stk__free(key);
+    sqlite3_free(column);
+    return code;
+}
+
+static bool is_member(const rewriter *r, size_t i)
+{
+    if (!word_at(r, i, "args") || kind_at(r, i + 1) != '.' || !name_at(r, i + 2))
+        return false;
+    if (i > 0 && kind_at(r, i - 1) == '.') /* main.args.key is a column of a table */
+        return i > 1 && name_at(r, i - 2) && !called(r, i - 2, "main") && !called(r, i - 2, "temp");
+    return r->any_events && !r->args_is_table;
+}
+
+/* The number of an event: by the name that the query gives it, or "index", which is a keyword. */
+static int take_offset(rewriter *r, size_t i)
+{
+    if (word_at(r, i, "index") && !(i && (word_at(r, i - 1, "create") || word_at(r, i - 1, "unique"))))
+        return replace_printf(r, i, i + 1, "\"%w\"", "index");
+    for (size_t k = 0; k < r->offset_count; k++) {
+        char *name = name_of(r, r->offsets[k]);
+        int code = name ? SQLITE_OK : SQLITE_NOMEM;
+        if (name && word_at(r, i, name) && kind_at(r, i + 1) != '(')
+            code = replace_printf(r, i, i + 1, "\"%w\"", name);
+        stk__free(name);
+        if (code != SQLITE_OK || r->items[i].end)
+            return code;
+    }
+    return SQLITE_OK;
+}
+
+/* The prefix that Perfetto has before keys, in a string: its size, or 0. */
+static size_t prefix_in(const char *text, stk__sql_token token)
+{
+    if (token.kind != STK__SQL_STRING || text[token.at] != '\'')
+        return 0;
+    return strncmp(text + token.at + 1, "args.", 5) == 0 ? 5 : strncmp(text + token.at + 1, "debug.", 6) == 0 ? 6 : 0;
+}
+
+/* = and IN know the prefix by the collation of the column, patterns do not. */
+static int take_pattern(rewriter *r, size_t i)
+{
+    const stk__sql_token token = token_at(r, i);
+    const size_t prefix = prefix_in(r->text, token);
+    if (!prefix || i < 2 || !(word_at(r, i - 1, "like") || word_at(r, i - 1, "glob")))
+        return SQLITE_OK;
+    const size_t key = word_at(r, i - 2, "not") && i > 2 ? i - 3 : i - 2;
+    if (!called(r, key, "key") && !called(r, key, "flat_key"))
+        return SQLITE_OK;
+    char *text = stk__strndup(r->text + token.at + prefix, token.size - prefix);
+    if (!text)
+        return SQLITE_NOMEM;
+    text[0] = '\'';
+    return replace(r, i, i + 1, text);
+}
+
+/* A column unless the statement makes one of that name itself, before it is used. */
+static int take_arg(rewriter *r, size_t i, size_t *aliases, size_t *alias_count)
+{
+    char *name = name_of(r, i);
+    int code = name ? SQLITE_OK : SQLITE_NOMEM;
+    if (name && is_alias(r, i))
+        aliases[(*alias_count)++] = i;
+    else if (name && !made_before(r, aliases, *alias_count, name))
+        code = stk__sql_args_add(r->sql, &r->args, name, token_at(r, i).at);
+    stk__free(name);
+    return code;
+}
+
+static int find_columns(rewriter *r)
+{
+    size_t alias_count = 0;
+    size_t *aliases = stk__calloc(r->count, sizeof *aliases);
+    int code = aliases ? SQLITE_OK : SQLITE_NOMEM;
+    for (size_t i = 0; i + 1 < r->count && code == SQLITE_OK; i = r->items[i].end ? r->items[i].end : i + 1) {
+        if (r->items[i].end)
+            continue;
+        if (kind_at(r, i) == STK__SQL_STRING)
+            code = take_pattern(r, i);
+        else if (is_member(r, i))
+            code = take_member(r, i);
+        else if (starts_with_arg(r, i) && !word_at(r, i, "arg_set_id") && kind_at(r, i + 1) != '(')
+            code = take_arg(r, i, aliases, &alias_count);
+        else if (r->any_events)
+            code = take_offset(r, i);
+    }
+    stk__free(aliases);
+    return code;
+}
+
+/* ---- Perfetto ---- */
+
+/* CREATE [OR REPLACE] PERFETTO TABLE name [(columns with types)] AS ...: SQLite's, without the list. */
+static int take_create(rewriter *r)
+{
+    const bool replaces = word_at(r, 1, "or") && word_at(r, 2, "replace");
+    const size_t perfetto = replaces ? 3 : 1;
+    if (!word_at(r, 0, "create") || !word_at(r, perfetto, "perfetto"))
+        return SQLITE_OK;
+    if (!word_at(r, perfetto + 1, "table") && !word_at(r, perfetto + 1, "view"))
+        return stk__sql_refuse(r->sql, token_at(r, perfetto).at,
+                               "of Perfetto's statements there are CREATE PERFETTO TABLE and VIEW; write out what a "
+                               "function or macro stands for");
+    replace(r, 1, perfetto + 1, NULL);
+    const size_t list = perfetto + 3;
+    size_t end = list;
+    if (kind_at(r, list) == '(') {
+        while (end + 1 < r->count && kind_at(r, end) != ')')
+            end++;
+        if (kind_at(r, end) == ')')
+            replace(r, list, end + 1, NULL);
+    }
+    return SQLITE_OK;
+}
+
+static stk__sql_token skip_module(const char *text, stk__sql_token token, stk__text *out)
+{
+    if (out->length)
+        stk__text_puts(out, ", ");
+    while (stk__sql_token_names(token) || token.kind == '.' || token.kind == '*') {
+        stk__sql_token_name(text, token, out);
+        token = stk__sql_token_after(text, token);
+    }
+    return token;
+}
+
+/* Whether its tables are here: those of slices with their threads, and what needs no INCLUDE in Perfetto. */
+static bool has_module(const char *module)
+{
+    return strcmp(module, "slices.with_context") == 0 || strncmp(module, "prelude.", 8) == 0;
+}
+
+const char *stk__sql_start(stk__sql *s, const char *text)
+{
+    stk__sql_pasted *p = &s->pasted;
+    const char *start = text;
+    p->refused = false;
+    p->piece_count = 0;
+    for (;;) {
+        const stk__sql_token first = stk__sql_token_at(start, 0), second = stk__sql_token_after(start, first),
+                             third = stk__sql_token_after(start, second);
+        if (!stk__sql_token_is(start, first, "include") || !stk__sql_token_is(start, second, "perfetto") ||
+            !stk__sql_token_is(start, third, "module"))
+            break;
+        stk__text module = STK__TEXT_INIT;
+        const stk__sql_token end = skip_module(start, stk__sql_token_after(start, third), &module);
+        const bool whole = module.length && (end.kind == ';' || end.kind == 0);
+        if (whole && !has_module(module.data) && (!p->modules.data || !strstr(p->modules.data, module.data)))
+            stk__text_printf(&p->modules, "%s%s", p->modules.length ? ", " : "", module.data);
+        stk__text_clear(&module);
+        if (!whole)
+            break; /* SQLite says what is wrong */
+        start += end.at + end.size;
+    }
+    p->start = (size_t)(start - text);
+    return start;
+}
+
+const char *stk__sql_skip_space(const char *text)
+{
+    return text + stk__sql_token_at(text, 0).at;
+}
+
+/* ---- writing ---- */
+
+/* main.: a table that the query itself makes by WITH is another one. Whole microseconds are integers, as in the files. */
+#define EVENTS_OF_SLICES                                                                               \
+    "iif(s.is_instant, 'i', 'X') AS ph, s.category AS cat, s.name AS name, "                           \
+    "coalesce(s.pid, (SELECT p.pid_text FROM main.process p WHERE p.id = s.upid)) AS pid, "            \
+    "coalesce(s.tid, (SELECT t.tid_text FROM main.thread t WHERE t.id = s.utid)) AS tid, "             \
+    "CASE WHEN s.ts % 1000 THEN s.ts / 1000.0 ELSE s.ts / 1000 END AS ts, "                            \
+    "CASE WHEN s.is_instant THEN NULL WHEN s.dur % 1000 THEN s.dur / 1000.0 ELSE s.dur / 1000 END AS " \
+    "dur, NULL AS value, s.arg_set_id AS arg_set_id"
+#define EVENTS_OF_COUNTERS                                                                               \
+    "'C', NULL, c.name, coalesce(p.pid, p.pid_text), NULL, "                                             \
+    "CASE WHEN c.ts % 1000 THEN c.ts / 1000.0 ELSE c.ts / 1000 END, NULL, c.value, NULL"
+
+static void put_events_query(const stk__sql *s, const stk__sql_args *args, const char *offset, sqlite3_str *out)
+{
+    sqlite3_str_appendf(out, "SELECT s.id AS \"%w\", ", offset);
+    sqlite3_str_appendall(out, EVENTS_OF_SLICES);
+    for (size_t i = 0; i < args->count; i++)
+        sqlite3_str_appendf(out, ", s.\"%w\" AS \"%w\"", args->items[i].column, args->items[i].column);
+    sqlite3_str_appendall(out, " FROM main.slice s");
+    if (s->trace->counters.count == 0)
+        return; /* one table is read faster than two */
+    sqlite3_str_appendf(out, " UNION ALL SELECT c.id + %lld, ", (long long)s->trace->slices.count);
+    sqlite3_str_appendall(out, EVENTS_OF_COUNTERS);
+    for (size_t i = 0; i < args->count; i++)
+        sqlite3_str_appendall(out, ", NULL");
+    sqlite3_str_appendall(out, " FROM main.counter c LEFT JOIN main.process p ON p.id = c.upid");
+}
+
+int stk__sql_add_events(sqlite3 *db, stk__sql *s)
+{
+    static const stk__sql_args none;
+    sqlite3_str *text = sqlite3_str_new(db);
+    sqlite3_str_appendall(text, "CREATE VIEW trace_events AS ");
+    put_events_query(s, &none, "index", text);
+    char *statement = sqlite3_str_finish(text);
+    const int code = statement ? sqlite3_exec(db, statement, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(statement);
+    return code;
+}
+
+static int put_item(rewriter *r, size_t i, sqlite3_str *out)
+{
+    const item *x = &r->items[i];
+    if (!x->events) {
+        sqlite3_str_appendall(out, x->text ? x->text : "");
+        return SQLITE_OK;
+    }
+    char *offset = x->offset ? name_of(r, x->offset) : NULL;
+    if (x->offset && !offset)
+        return SQLITE_NOMEM;
+    sqlite3_str_appendchar(out, 1, '(');
+    put_events_query(r->sql, &r->args, offset ? offset : "index", out);
+    sqlite3_str_appendchar(out, 1, ')');
+    stk__free(offset);
+    if (x->text)
+        sqlite3_str_appendf(out, " AS %s", x->text);
+    else if (x->alias)
+        sqlite3_str_appendf(out, " AS %.*s", (int)token_at(r, x->alias).size, r->text + token_at(r, x->alias).at);
+    return SQLITE_OK;
+}
+
+static int add_piece(stk__sql_pasted *p, size_t to, size_t from, bool same)
+{
+    if (!stk__grow((void **)&p->pieces, &p->piece_capacity, p->piece_count + 1, sizeof *p->pieces))
+        return SQLITE_NOMEM;
+    p->pieces[p->piece_count++] = (stk__sql_piece){to, from, same};
+    return SQLITE_OK;
+}
+
+/* Everything up to the next token that stands for something else, then that. */
+static int write_items(rewriter *r, sqlite3_str *out)
+{
+    stk__sql_pasted *p = &r->sql->pasted;
+    size_t from = 0;
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < r->count && code == SQLITE_OK; i++) {
+        const size_t end = r->items[i].end, at = r->items[i].token.at;
+        if (!end && i + 1 < r->count)
+            continue;
+        code = add_piece(p, (size_t)sqlite3_str_length(out), from, true);
+        sqlite3_str_append(out, r->text + from, (int)(at - from));
+        if (!end || code != SQLITE_OK)
+            break;
+        code = add_piece(p, (size_t)sqlite3_str_length(out), at, false);
+        if (code == SQLITE_OK)
+            code = put_item(r, i, out);
+        const stk__sql_token last = r->items[end - 1].token;
+        from = last.at + last.size;
+        i = end - 1;
+    }
+    return code == SQLITE_OK ? sqlite3_str_errcode(out) : code;
+}
+
+static int write_statement(rewriter *r, char **out_text)
+{
+    sqlite3_str *out = sqlite3_str_new(r->db);
+    int code = write_items(r, out);
+    char *text = sqlite3_str_finish(out);
+    *out_text = code == SQLITE_OK && text ? stk__strdup(text) : NULL;
+    if (code == SQLITE_OK && !*out_text)
+        code = SQLITE_NOMEM;
+    sqlite3_free(text);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+/*
+ * A name in double quotes as an argument of ours: there a column is hardly ever meant, and extract_arg(x, "name") would
+ * give nothing and no error. `token` is the function's name.
+ */
+static int check_call(stk__sql *s, const char *text, stk__sql_token token)
+{
+    const stk__sql_token function = token;
+    size_t depth = 0, argument = 0;
+    const size_t first = stk__sql_token_is(text, token, "extract_arg"); /* the set may be any column */
+    stk__sql_token before = token;
+    token = stk__sql_token_after(text, token);
+    if (token.kind != '(')
+        return SQLITE_OK;
+    for (;; before = token, token = stk__sql_token_after(text, token)) {
+        const bool alone = depth == 1 && (before.kind == '(' || before.kind == ',');
+        if (token.kind == 0 || token.kind == ';' || (token.kind == ')' && depth == 1))
+            return SQLITE_OK;
+        const char after = stk__sql_token_after(text, token).kind;
+        if (alone && argument >= first && token.kind == STK__SQL_QUOTED && text[token.at] == '"' &&
+            (after == ',' || after == ')'))
+            return stk__sql_refuse(s, token.at, "%.*s: %.*s in double quotes is a column; strings are in single quotes: '%.*s'",
+                                   (int)function.size, text + function.at, (int)STK_MIN(token.size, 100),
+                                   text + token.at, (int)STK_MIN(token.size - 2, 100), text + token.at + 1);
+        depth += token.kind == '(';
+        depth -= token.kind == ')';
+        argument += token.kind == ',' && depth == 1;
+    }
+}
+
+static bool is_function(const char *text, stk__sql_token token)
+{
+    static const char *const names[] = {"extract_arg", "top", "gaps", "stacks", "overlap"};
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        if (stk__sql_token_is(text, token, names[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a token may have to be rewritten, alone or with those around it. */
+static bool is_foreign_word(const char *text, stk__sql_token token)
+{
+    static const char *const names[] = {"unnest", "perfetto", "trace_events", "traceevents"};
+    if (token.kind == STK__SQL_QUOTED)
+        return text[token.at] == '`' || sqlite3_strnicmp(text + token.at + 1, "arg_", 4) == 0;
+    if (token.kind != STK__SQL_WORD)
+        return prefix_in(text, token) > 0;
+    if (sqlite3_strnicmp(text + token.at, "arg_", 4) == 0)
+        return !stk__sql_token_is(text, token, "arg_set_id");
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        if (stk__sql_token_is(text, token, names[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Reads the statement once, without making anything. */
+static int look(stk__sql *s, const char *text, bool *out_foreign)
+{
+    int code = SQLITE_OK;
+    *out_foreign = false;
+    for (stk__sql_token token = stk__sql_token_at(text, 0); token.kind && token.kind != ';' && code == SQLITE_OK;
+         token = stk__sql_token_after(text, token)) {
+        if (is_foreign_word(text, token))
+            *out_foreign = true;
+        else if (is_function(text, token))
+            code = check_call(s, text, token);
+    }
+    return code;
+}
+
+static int rewrite(rewriter *r, char **out_text)
+{
+    int code = take_apart(r);
+    const bool creates = code == SQLITE_OK && word_at(r, 0, "create");
+    if (code == SQLITE_OK)
+        code = take_create(r);
+    if (code == SQLITE_OK)
+        code = find_tables(r);
+    if (code == SQLITE_OK)
+        code = find_columns(r);
+    if (code == SQLITE_OK && r->changed)
+        code = write_statement(r, out_text);
+    return code == SQLITE_OK ? stk__sql_args_declare(r->db, r->sql, &r->args, creates) : code;
+}
+
+int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, char **out_text, size_t *out_end)
+{
+    bool foreign;
+    int code = look(s, text, &foreign);
+    *out_text = NULL;
+    *out_end = 0;
+    if (code != SQLITE_OK || !foreign)
+        return code;
+    rewriter r = {.db = db, .sql = s, .text = text};
+    code = rewrite(&r, out_text);
+    if (code == SQLITE_OK && r.count)
+        *out_end = r.items[r.count - 1].token.at + r.items[r.count - 1].token.size;
+    for (size_t i = 0; i < r.count; i++)
+        stk__free(r.items[i].text);
+    stk__free(r.items);
+    stk__sql_args_clear(&r.args);
+    if (code != SQLITE_OK) {
+        stk__free(*out_text);
+        *out_text = NULL;
+    }
+    return code;
+}
