@@ -18,8 +18,8 @@ typedef struct cli_sql {
 } cli_sql;
 
 /*
- * Runs the statements and commands of a text one after the other and writes their results. Returns CLI_OK, CLI_USAGE after a
- * mistake in the text, CLI_FAILED or CLI_INTERRUPTED; everything has been said.
+ * Runs the statements and commands of a text one after the other and writes their results. Returns CLI_OK, CLI_USAGE
+ * after a mistake in the text, CLI_FAILED or CLI_INTERRUPTED; everything has been said.
  */
 int cli_sql_run(cli_sql *s, const char *text);
 

@@ -202,6 +202,10 @@ int stk__sql_args_declare(sqlite3 *db, stk__sql *s, const stk__sql_args *args, b
         if (code == SQLITE_OK)
             code = stk__sql_add_slice(db, s);
     }
+    if (code != SQLITE_OK) { /* nothing is sure now: the next statement with args declares them again */
+        stk__sql_args_clear(&p->args);
+        p->kept_args = 0;
+    }
     if (keep)
         p->kept_args = p->args.count;
     return code;

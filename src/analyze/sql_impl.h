@@ -131,6 +131,10 @@ const char *stk__sql_start(stk__sql *s, const char *text);
  * the statement in `text`. SQLITE_ERROR: refused, and stk__sql_message says why.
  */
 int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, char **out_text, size_t *out_end);
+/* Reads a statement once: whether anything in it may have to be rewritten. SQLITE_ERROR: refused. */
+int stk__sql_look(stk__sql *s, const char *text, bool *out_foreign);
+/* SELECT of the events, with these columns of args; the number of an event is called `number`. */
+void stk__sql_put_events(const stk__sql *s, const stk__sql_args *args, const char *number, sqlite3_str *out);
 void stk__sql_pasted_clear(stk__sql_pasted *p);
 /* Notes why a statement is refused, and at which byte. Returns SQLITE_ERROR. */
 int stk__sql_refuse(stk__sql *s, size_t at, const char *format, ...) STK_PRINTF(3, 4);

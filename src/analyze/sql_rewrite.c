@@ -8,8 +8,8 @@
 #include "base/banned.h"
 
 /*
- * A statement is read once for words that SQLite does not know; almost all have none and are left alone. Otherwise it is
- * taken apart into tokens, some of which are marked as standing for something else, and written anew:
+ * A statement is read once for words that SQLite does not know (sql_pasted.c); almost all have none and are left alone.
+ * Otherwise it is taken apart into tokens, some of which are marked as standing for something else, and written anew:
  *
  *   `a.b.c` where a table stands    the events, or our table when c is the name of one
  *   T, UNNEST(T.traceEvents) AS e   the events as e, WITH OFFSET as one more column
@@ -21,17 +21,17 @@
  * Strings, comments and names in quotes are tokens, so nothing in them is touched.
  */
 
-/* Brackets may be deeper than this; what is in there is left alone. */
-enum { LEVELS = 64, OFFSETS = 4 };
+/* Brackets may be deeper than LEVELS; what is in there is left alone. */
+enum { LEVELS = 64, OFFSETS = 4, ALIASES = 256 };
 
 /* Stands for the tokens up to `end`. */
 typedef struct item {
     stk__sql_token token;
-    size_t end;   /* 0: stands for itself only */
-    bool events;  /* the table of events, */
-    size_t alias; /* as the name of this token; 0: `text` */
-    size_t offset; /* the column of numbers is called as this token; 0: "index" */
-    char *text;   /* NULL: nothing */
+    size_t end;    /* 0: stands for itself only */
+    char *text;    /* what is written in their place; NULL: nothing */
+    bool events;   /* the query for events is, and text is their name */
+    size_t alias;  /* events: the token that is their name; 0: none */
+    size_t offset; /* events: the token that their numbers are called as; 0: "index" */
 } item;
 
 /* One level of brackets. */
@@ -55,29 +55,6 @@ typedef struct rewriter {
     stk__sql_args args;
     bool changed;
 } rewriter;
-
-int stk__sql_refuse(stk__sql *s, size_t at, const char *format, ...)
-{
-    va_list arguments;
-    char text[512];
-    va_start(arguments, format);
-    sqlite3_vsnprintf(sizeof text, text, format, arguments);
-    va_end(arguments);
-    stk__text_reset(&s->pasted.message);
-    stk__text_puts(&s->pasted.message, text);
-    s->pasted.refused = true;
-    s->pasted.refused_at = at;
-    return SQLITE_ERROR;
-}
-
-void stk__sql_pasted_clear(stk__sql_pasted *p)
-{
-    stk__sql_args_clear(&p->args);
-    stk__free(p->keys);
-    stk__free(p->pieces);
-    stk__text_clear(&p->modules);
-    stk__text_clear(&p->message);
-}
 
 /* ---- tokens ---- */
 
@@ -277,11 +254,22 @@ static bool next_to_table(const rewriter *r, const level *l, size_t i)
     return true;
 }
 
-/*
- * T [AS] t, UNNEST(t.traceEvents) [[AS] e] [WITH OFFSET [[AS] o]], from the table before it; [i, end) is UNNEST(...) or
- * t.traceEvents.
- */
-static int take_unnest(rewriter *r, level *l, size_t i, size_t end, size_t *next)
+/* Whether [path, end) is traceEvents or t.traceEvents, and t the table just before the token i. */
+static bool is_events_of(const rewriter *r, const level *l, size_t i, size_t path, size_t end)
+{
+    if (end <= path || end > path + 3 || !called(r, end - 1, "traceEvents") || !next_to_table(r, l, i))
+        return false;
+    if (end == path + 1)
+        return true;
+    char *table = name_of(r, l->table_end - 1); /* its alias, or the last part of its name */
+    const char *dot = table ? strrchr(table, '.') : NULL;
+    const bool same = table && called(r, path, dot ? dot + 1 : table);
+    stk__free(table);
+    return same;
+}
+
+/* T [AS] t, UNNEST(t.traceEvents) [[AS] e] [WITH OFFSET [[AS] o]]; `end` is after UNNEST(...) or t.traceEvents. */
+static int take_unnest(rewriter *r, level *l, size_t end, size_t *next)
 {
     size_t offset = 0;
     const size_t first = l->table_first, alias = alias_at(r, end, &end);
@@ -306,9 +294,9 @@ static int take_unnest_call(rewriter *r, level *l, size_t i, size_t *next)
         end = path_end(r, end);
         last = end - 1;
     }
-    if (kind_at(r, end) != ')' || !called(r, last, "traceEvents") || !l->table_next || !next_to_table(r, l, i))
+    if (kind_at(r, end) != ')' || !l->table_next || !is_events_of(r, l, i, i + 2, end))
         return refuse_unnest(r, i, last);
-    return take_unnest(r, l, i, end + 1, next);
+    return take_unnest(r, l, end + 1, next);
 }
 
 /* ---- the clause FROM ---- */
@@ -317,8 +305,8 @@ static int take_table(rewriter *r, level *l, size_t i, size_t *next)
 {
     const size_t end = path_end(r, i);
     size_t table_end;
-    if (end > i + 1 && called(r, end - 1, "traceEvents") && next_to_table(r, l, i))
-        return take_unnest(r, l, i, end, next);
+    if (end > i + 1 && is_events_of(r, l, i, i, end))
+        return take_unnest(r, l, end, next);
     const size_t alias = alias_at(r, end, &table_end);
     l->table_first = i;
     l->table_end = table_end;
@@ -473,19 +461,11 @@ static int take_offset(rewriter *r, size_t i)
     return SQLITE_OK;
 }
 
-/* The prefix that Perfetto has before keys, in a string: its size, or 0. */
-static size_t prefix_in(const char *text, stk__sql_token token)
-{
-    if (token.kind != STK__SQL_STRING || text[token.at] != '\'')
-        return 0;
-    return strncmp(text + token.at + 1, "args.", 5) == 0 ? 5 : strncmp(text + token.at + 1, "debug.", 6) == 0 ? 6 : 0;
-}
-
 /* = and IN know the prefix by the collation of the column, patterns do not. */
 static int take_pattern(rewriter *r, size_t i)
 {
     const stk__sql_token token = token_at(r, i);
-    const size_t prefix = prefix_in(r->text, token);
+    const size_t prefix = stk__sql_key_prefix(r->text, token);
     if (!prefix || i < 2 || !(word_at(r, i - 1, "like") || word_at(r, i - 1, "glob")))
         return SQLITE_OK;
     const size_t key = word_at(r, i - 2, "not") && i > 2 ? i - 3 : i - 2;
@@ -503,7 +483,7 @@ static int take_arg(rewriter *r, size_t i, size_t *aliases, size_t *alias_count)
 {
     char *name = name_of(r, i);
     int code = name ? SQLITE_OK : SQLITE_NOMEM;
-    if (name && is_alias(r, i))
+    if (name && is_alias(r, i) && *alias_count < ALIASES)
         aliases[(*alias_count)++] = i;
     else if (name && !made_before(r, aliases, *alias_count, name))
         code = stk__sql_args_add(r->sql, &r->args, name, token_at(r, i).at);
@@ -513,9 +493,8 @@ static int take_arg(rewriter *r, size_t i, size_t *aliases, size_t *alias_count)
 
 static int find_columns(rewriter *r)
 {
-    size_t alias_count = 0;
-    size_t *aliases = stk__calloc(r->count, sizeof *aliases);
-    int code = aliases ? SQLITE_OK : SQLITE_NOMEM;
+    size_t alias_count = 0, aliases[ALIASES];
+    int code = SQLITE_OK;
     for (size_t i = 0; i + 1 < r->count && code == SQLITE_OK; i = r->items[i].end ? r->items[i].end : i + 1) {
         if (r->items[i].end)
             continue;
@@ -528,7 +507,6 @@ static int find_columns(rewriter *r)
         else if (r->any_events)
             code = take_offset(r, i);
     }
-    stk__free(aliases);
     return code;
 }
 
@@ -557,95 +535,7 @@ static int take_create(rewriter *r)
     return SQLITE_OK;
 }
 
-static stk__sql_token skip_module(const char *text, stk__sql_token token, stk__text *out)
-{
-    if (out->length)
-        stk__text_puts(out, ", ");
-    while (stk__sql_token_names(token) || token.kind == '.' || token.kind == '*') {
-        stk__sql_token_name(text, token, out);
-        token = stk__sql_token_after(text, token);
-    }
-    return token;
-}
-
-/* Whether its tables are here: those of slices with their threads, and what needs no INCLUDE in Perfetto. */
-static bool has_module(const char *module)
-{
-    return strcmp(module, "slices.with_context") == 0 || strncmp(module, "prelude.", 8) == 0;
-}
-
-const char *stk__sql_start(stk__sql *s, const char *text)
-{
-    stk__sql_pasted *p = &s->pasted;
-    const char *start = text;
-    p->refused = false;
-    p->piece_count = 0;
-    for (;;) {
-        const stk__sql_token first = stk__sql_token_at(start, 0), second = stk__sql_token_after(start, first),
-                             third = stk__sql_token_after(start, second);
-        if (!stk__sql_token_is(start, first, "include") || !stk__sql_token_is(start, second, "perfetto") ||
-            !stk__sql_token_is(start, third, "module"))
-            break;
-        stk__text module = STK__TEXT_INIT;
-        const stk__sql_token end = skip_module(start, stk__sql_token_after(start, third), &module);
-        const bool whole = module.length && (end.kind == ';' || end.kind == 0);
-        if (whole && !has_module(module.data) && (!p->modules.data || !strstr(p->modules.data, module.data)))
-            stk__text_printf(&p->modules, "%s%s", p->modules.length ? ", " : "", module.data);
-        stk__text_clear(&module);
-        if (!whole)
-            break; /* SQLite says what is wrong */
-        start += end.at + end.size;
-    }
-    p->start = (size_t)(start - text);
-    return start;
-}
-
-const char *stk__sql_skip_space(const char *text)
-{
-    return text + stk__sql_token_at(text, 0).at;
-}
-
 /* ---- writing ---- */
-
-/* main.: a table that the query itself makes by WITH is another one. Whole microseconds are integers, as in the files. */
-#define EVENTS_OF_SLICES                                                                               \
-    "iif(s.is_instant, 'i', 'X') AS ph, s.category AS cat, s.name AS name, "                           \
-    "coalesce(s.pid, (SELECT p.pid_text FROM main.process p WHERE p.id = s.upid)) AS pid, "            \
-    "coalesce(s.tid, (SELECT t.tid_text FROM main.thread t WHERE t.id = s.utid)) AS tid, "             \
-    "CASE WHEN s.ts % 1000 THEN s.ts / 1000.0 ELSE s.ts / 1000 END AS ts, "                            \
-    "CASE WHEN s.is_instant THEN NULL WHEN s.dur % 1000 THEN s.dur / 1000.0 ELSE s.dur / 1000 END AS " \
-    "dur, NULL AS value, s.arg_set_id AS arg_set_id"
-#define EVENTS_OF_COUNTERS                                                                               \
-    "'C', NULL, c.name, coalesce(p.pid, p.pid_text), NULL, "                                             \
-    "CASE WHEN c.ts % 1000 THEN c.ts / 1000.0 ELSE c.ts / 1000 END, NULL, c.value, NULL"
-
-static void put_events_query(const stk__sql *s, const stk__sql_args *args, const char *offset, sqlite3_str *out)
-{
-    sqlite3_str_appendf(out, "SELECT s.id AS \"%w\", ", offset);
-    sqlite3_str_appendall(out, EVENTS_OF_SLICES);
-    for (size_t i = 0; i < args->count; i++)
-        sqlite3_str_appendf(out, ", s.\"%w\" AS \"%w\"", args->items[i].column, args->items[i].column);
-    sqlite3_str_appendall(out, " FROM main.slice s");
-    if (s->trace->counters.count == 0)
-        return; /* one table is read faster than two */
-    sqlite3_str_appendf(out, " UNION ALL SELECT c.id + %lld, ", (long long)s->trace->slices.count);
-    sqlite3_str_appendall(out, EVENTS_OF_COUNTERS);
-    for (size_t i = 0; i < args->count; i++)
-        sqlite3_str_appendall(out, ", NULL");
-    sqlite3_str_appendall(out, " FROM main.counter c LEFT JOIN main.process p ON p.id = c.upid");
-}
-
-int stk__sql_add_events(sqlite3 *db, stk__sql *s)
-{
-    static const stk__sql_args none;
-    sqlite3_str *text = sqlite3_str_new(db);
-    sqlite3_str_appendall(text, "CREATE VIEW trace_events AS ");
-    put_events_query(s, &none, "index", text);
-    char *statement = sqlite3_str_finish(text);
-    const int code = statement ? sqlite3_exec(db, statement, NULL, NULL, NULL) : SQLITE_NOMEM;
-    sqlite3_free(statement);
-    return code;
-}
 
 static int put_item(rewriter *r, size_t i, sqlite3_str *out)
 {
@@ -658,7 +548,7 @@ static int put_item(rewriter *r, size_t i, sqlite3_str *out)
     if (x->offset && !offset)
         return SQLITE_NOMEM;
     sqlite3_str_appendchar(out, 1, '(');
-    put_events_query(r->sql, &r->args, offset ? offset : "index", out);
+    stk__sql_put_events(r->sql, &r->args, offset ? offset : "index", out);
     sqlite3_str_appendchar(out, 1, ')');
     stk__free(offset);
     if (x->text)
@@ -714,77 +604,6 @@ static int write_statement(rewriter *r, char **out_text)
 
 /* ---- all of it ---- */
 
-/*
- * A name in double quotes as an argument of ours: there a column is hardly ever meant, and extract_arg(x, "name") would
- * give nothing and no error. `token` is the function's name.
- */
-static int check_call(stk__sql *s, const char *text, stk__sql_token token)
-{
-    const stk__sql_token function = token;
-    size_t depth = 0, argument = 0;
-    const size_t first = stk__sql_token_is(text, token, "extract_arg"); /* the set may be any column */
-    stk__sql_token before = token;
-    token = stk__sql_token_after(text, token);
-    if (token.kind != '(')
-        return SQLITE_OK;
-    for (;; before = token, token = stk__sql_token_after(text, token)) {
-        const bool alone = depth == 1 && (before.kind == '(' || before.kind == ',');
-        if (token.kind == 0 || token.kind == ';' || (token.kind == ')' && depth == 1))
-            return SQLITE_OK;
-        const char after = stk__sql_token_after(text, token).kind;
-        if (alone && argument >= first && token.kind == STK__SQL_QUOTED && text[token.at] == '"' &&
-            (after == ',' || after == ')'))
-            return stk__sql_refuse(s, token.at, "%.*s: %.*s in double quotes is a column; strings are in single quotes: '%.*s'",
-                                   (int)function.size, text + function.at, (int)STK_MIN(token.size, 100),
-                                   text + token.at, (int)STK_MIN(token.size - 2, 100), text + token.at + 1);
-        depth += token.kind == '(';
-        depth -= token.kind == ')';
-        argument += token.kind == ',' && depth == 1;
-    }
-}
-
-static bool is_function(const char *text, stk__sql_token token)
-{
-    static const char *const names[] = {"extract_arg", "top", "gaps", "stacks", "overlap"};
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        if (stk__sql_token_is(text, token, names[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Whether a token may have to be rewritten, alone or with those around it. */
-static bool is_foreign_word(const char *text, stk__sql_token token)
-{
-    static const char *const names[] = {"unnest", "perfetto", "trace_events", "traceevents"};
-    if (token.kind == STK__SQL_QUOTED)
-        return text[token.at] == '`' || sqlite3_strnicmp(text + token.at + 1, "arg_", 4) == 0;
-    if (token.kind != STK__SQL_WORD)
-        return prefix_in(text, token) > 0;
-    if (sqlite3_strnicmp(text + token.at, "arg_", 4) == 0)
-        return !stk__sql_token_is(text, token, "arg_set_id");
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        if (stk__sql_token_is(text, token, names[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Reads the statement once, without making anything. */
-static int look(stk__sql *s, const char *text, bool *out_foreign)
-{
-    int code = SQLITE_OK;
-    *out_foreign = false;
-    for (stk__sql_token token = stk__sql_token_at(text, 0); token.kind && token.kind != ';' && code == SQLITE_OK;
-         token = stk__sql_token_after(text, token)) {
-        if (is_foreign_word(text, token))
-            *out_foreign = true;
-        else if (is_function(text, token))
-            code = check_call(s, text, token);
-    }
-    return code;
-}
-
 static int rewrite(rewriter *r, char **out_text)
 {
     int code = take_apart(r);
@@ -803,7 +622,7 @@ static int rewrite(rewriter *r, char **out_text)
 int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, char **out_text, size_t *out_end)
 {
     bool foreign;
-    int code = look(s, text, &foreign);
+    int code = stk__sql_look(s, text, &foreign);
     *out_text = NULL;
     *out_end = 0;
     if (code != SQLITE_OK || !foreign)

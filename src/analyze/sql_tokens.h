@@ -9,7 +9,13 @@
  * last token has kind 0 and lies at the end of the text, where it may be asked for again. What has an opening quote and
  * no closing one reaches to the end.
  */
-enum { STK__SQL_WORD = 'w', STK__SQL_NUMBER = 'n', STK__SQL_STRING = 's', STK__SQL_QUOTED = 'q', STK__SQL_PARAMETER = '?' };
+enum {
+    STK__SQL_WORD = 'w',
+    STK__SQL_NUMBER = 'n',
+    STK__SQL_STRING = 's',
+    STK__SQL_QUOTED = 'q',
+    STK__SQL_PARAMETER = '?',
+};
 
 typedef struct stk__sql_token {
     char kind;
@@ -34,5 +40,8 @@ static inline bool stk__sql_token_names(stk__sql_token token)
 
 /* Adds the name without its quotes. */
 void stk__sql_token_name(const char *text, stk__sql_token token, stk__text *out);
+
+/* The size of the prefix that Perfetto has before keys of args, in a string that starts so; else 0. */
+size_t stk__sql_key_prefix(const char *text, stk__sql_token token);
 
 #endif
