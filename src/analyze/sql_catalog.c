@@ -44,6 +44,8 @@ const stk__sql_table stk__sql_tables[] = {
     {"steps", "function", "the table step", "steps()"},
     {"stacks", "function", "the tree of nested names, with totals", "stacks([pattern])"},
     {"overlap", "function", "how long two sets of names ran at once", "overlap(pattern_a, pattern_b)"},
+    {"ancestor_slice", "function", "the slices around one, from its parent up", "ancestor_slice(id)"},
+    {"descendant_slice", "function", "the slices inside one", "descendant_slice(id)"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Scalar functions: extract_arg for the args of a slice, regexp for the operator of that name. */
+/* Scalar functions: args of a slice, the operator REGEXP, the ends of the trace; and the order of keys. */
 #include <regex.h>
 #include <string.h>
 
@@ -113,12 +113,66 @@ static void regexp(sqlite3_context *out, int argc, sqlite3_value **argv)
         sqlite3_set_auxdata(out, 0, regex, regex_free);
 }
 
+/* ---- trace_start(), trace_end() and trace_dur(), as Perfetto has them ---- */
+
+static bool find_bounds(const stk__trace *t, int64_t *start, int64_t *end)
+{
+    *start = INT64_MAX;
+    *end = INT64_MIN;
+    for (size_t i = 0; i < t->slices.count; i++) {
+        *start = STK_MIN(*start, t->slices.ts[i]);
+        *end = STK_MAX(*end, t->slices.ts[i] + t->slices.dur[i]);
+    }
+    for (size_t i = 0; i < t->counters.count; i++) {
+        *start = STK_MIN(*start, t->counters.ts[i]);
+        *end = STK_MAX(*end, t->counters.ts[i]);
+    }
+    for (size_t i = 0; i < t->samples.count; i++) {
+        if (t->samples.ts[i] == STK__NO_TIME)
+            continue;
+        *start = STK_MIN(*start, t->samples.ts[i]);
+        *end = STK_MAX(*end, t->samples.ts[i]);
+    }
+    return *start <= *end;
+}
+
+/* Without arguments and always the same, so SQLite asks once for each statement. */
+static void trace_bound(sqlite3_context *out, int which)
+{
+    int64_t start, end;
+    if (find_bounds(((stk__sql *)sqlite3_user_data(out))->trace, &start, &end))
+        sqlite3_result_int64(out, which == 0 ? start : which == 1 ? end : end - start);
+}
+
+static void trace_start(sqlite3_context *out, int argc, sqlite3_value **argv)
+{
+    trace_bound(out, 0);
+}
+
+static void trace_end(sqlite3_context *out, int argc, sqlite3_value **argv)
+{
+    trace_bound(out, 1);
+}
+
+static void trace_dur(sqlite3_context *out, int argc, sqlite3_value **argv)
+{
+    trace_bound(out, 2);
+}
+
 int stk__sql_add_scalars(sqlite3 *db, stk__sql *s)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
-    int code = sqlite3_create_function_v2(db, "extract_arg", 2, flags, stk__sql_ref(s), extract_arg, NULL, NULL,
-                                          stk__sql_unref);
-    if (code == SQLITE_OK)
-        code = sqlite3_create_function_v2(db, "regexp", 2, flags, NULL, regexp, NULL, NULL, NULL);
+    const struct {
+        const char *name;
+        int arguments;
+        void (*call)(sqlite3_context *, int, sqlite3_value **);
+    } functions[] = {
+        {"extract_arg", 2, extract_arg}, {"regexp", 2, regexp},       {"trace_start", 0, trace_start},
+        {"trace_end", 0, trace_end},     {"trace_dur", 0, trace_dur},
+    };
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < STK_COUNT(functions) && code == SQLITE_OK; i++)
+        code = sqlite3_create_function_v2(db, functions[i].name, functions[i].arguments, flags, stk__sql_ref(s),
+                                          functions[i].call, NULL, NULL, stk__sql_unref);
     return code == SQLITE_OK ? sqlite3_create_collation_v2(db, "arg_key", SQLITE_UTF8, NULL, compare_keys, NULL) : code;
 }

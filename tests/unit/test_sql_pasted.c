@@ -157,7 +157,8 @@ static void tables_in_backquotes_are_the_events(void **state)
                                "C|NULL|memory|10|NULL|3|NULL|2.5|NULL\n";
     expect(f, "SELECT ph, cat, name, pid, tid, ts, dur, value, arg_name FROM `my-proj.traces.tf115` ORDER BY index", rows);
     expect(f, "SELECT ph, cat, name, pid, tid, ts, dur, value, arg_name FROM trace_events ORDER BY \"index\"", rows);
-    expect(f, "SELECT count(*) FROM `a.b`; SELECT count(*) FROM `a`.`b`.`c` x; SELECT count(*) FROM `a`.b", "5\n5\n5\n");
+    expect(f, "SELECT count(*) FROM `a.b`; SELECT count(*) FROM `a`.`b`.`c` x; SELECT count(*) FROM `a`.b",
+           "5\n5\n5\n");
     expect(f, "SELECT c.arg_name FROM `a.b.c` WHERE c.dur = 5", "MatMul\n");
     expect(f, "SELECT x.arg_name, y.arg_name FROM `a.b` x JOIN `a.b` AS y ON x.dur > y.dur WHERE y.arg_name IS NOT NULL",
            "MatMul|Relu\n");
@@ -209,10 +210,12 @@ static void other_forms_of_unnest_say_what_to_write(void **state)
 static void any_arg_is_a_column(void **state)
 {
     const fixture *f = *state;
-    expect(f, "SELECT arg_name, sum(dur) FROM slice GROUP BY arg_name ORDER BY 2", "NULL|1000\nRelu|1500\nMatMul|5000\n");
+    expect(f, "SELECT arg_name, sum(dur) FROM slice GROUP BY arg_name ORDER BY 2",
+           "NULL|1000\nRelu|1500\nMatMul|5000\n");
     expect(f, "SELECT s.arg_NAME, arg_Input_Dims, \"arg_Input Dims\" FROM slices s WHERE arg_name = 'MatMul'",
            "MatMul|64|64\n");
-    expect(f, "SELECT slices.arg_name FROM slices WHERE id = 0; SELECT name FROM slice WHERE id = 0", "MatMul\nunknown\n");
+    expect(f, "SELECT slices.arg_name FROM slices WHERE id = 0; SELECT name FROM slice WHERE id = 0",
+           "MatMul\nunknown\n");
     expect(f, "SELECT arg_size FROM slice WHERE id = 0; SELECT arg_Size FROM slice WHERE id = 0", "1\n2\n");
     expect(f, "SELECT name, arg_name FROM slice WHERE name = 'unknown' ORDER BY name, ts DESC",
            "unknown|Relu\nunknown|MatMul\n");
@@ -256,11 +259,14 @@ static void strings_in_double_quotes_are_refused(void **state)
     expect_refused(f, "SELECT extract_arg(arg_set_id, \"name\") FROM slice", "strings are in single quotes: 'name'",
                    "\"name\"");
     expect_refused(f, "SELECT name FROM slice WHERE name = \"foo\"", "strings are in single quotes: 'foo'", "\"foo\"");
-    expect_refused(f, "SELECT name FROM slice WHERE name LIKE \"foo%\"", "strings are in single quotes: 'foo%'", "\"foo");
-    expect_refused(f, "SELECT arg_name FROM `a.b` WHERE ph IN ('X', \"i\")", "strings are in single quotes: 'i'", "\"i\"");
+    expect_refused(f, "SELECT name FROM slice WHERE name LIKE \"foo%\"", "strings are in single quotes: 'foo%'",
+                   "\"foo");
+    expect_refused(f, "SELECT arg_name FROM `a.b` WHERE ph IN ('X', \"i\")", "strings are in single quotes: 'i'",
+                   "\"i\"");
     expect_refused(f, "SELECT * FROM overlap('a', \"b\")", "strings are in single quotes: 'b'", "\"b\"");
     expect_refused(f, "SELECT * FROM top(\"a*\")", "strings are in single quotes: 'a*'", "\"a*\"");
-    expect(f, "SELECT \"name\" FROM slice WHERE \"dur\" = 5000 AND extract_arg(\"arg_set_id\", 'size') = 1", "unknown\n");
+    expect(f, "SELECT \"name\" FROM slice WHERE \"dur\" = 5000 AND extract_arg(\"arg_set_id\", 'size') = 1",
+           "unknown\n");
     expect(f, "SELECT extract_arg(arg_set_id, replace('n-ame', '-', '')) FROM slice WHERE id = 0", "MatMul\n");
 }
 
@@ -302,18 +308,22 @@ static void keys_of_args_match_with_and_without_prefix(void **state)
         sqlite3_free(query);
     }
     expect(f, "SELECT sum(CASE key WHEN 'args.name' THEN 1 END) FROM args", "2\n");
-    expect(f, "SELECT count(*) FROM args WHERE string_value LIKE 'args.%'; SELECT count(DISTINCT key) FROM args", "0\n6\n");
+    expect(f, "SELECT count(*) FROM args WHERE string_value LIKE 'args.%'; SELECT count(DISTINCT key) FROM args",
+           "0\n6\n");
 }
 
 static void columns_of_perfetto_are_there(void **state)
 {
     const fixture *f = *state;
-    expect(f, "SELECT thread_ts, thread_dur, slice_id FROM slice WHERE dur > 1000 ORDER BY id", "1500|7000|0\nNULL|NULL|1\n");
-    expect(f, "SELECT name FROM track WHERE type = 'async_track'; SELECT track_name FROM process_slice", "request\nrequest\n");
+    expect(f, "SELECT thread_ts, thread_dur, slice_id FROM slice WHERE dur > 1000 ORDER BY id",
+           "1500|7000|0\nNULL|NULL|1\n");
+    expect(f, "SELECT name FROM track WHERE type = 'async_track'; SELECT track_name FROM process_slice",
+           "request\nrequest\n");
     expect(f, "SELECT start_ts, end_ts FROM trace_bounds", "1000|21000\n");
     expect(f, "SELECT count(*), max(ts) FROM thread_state; SELECT utid, cpu FROM sched_slice", "0|NULL\n");
     expect(f, "SELECT display_value, value_type FROM args ORDER BY id LIMIT 2", "MatMul|string\n64|int\n");
-    expect(f, "SELECT name, unit, value FROM counters; SELECT count(*) FROM process_counter_track", "memory|NULL|2.5\n1\n");
+    expect(f, "SELECT name, unit, value FROM counters; SELECT count(*) FROM process_counter_track",
+           "memory|NULL|2.5\n1\n");
 }
 
 /* Whatever allocation fails, nothing leaks and nothing crashes. */
