@@ -127,10 +127,11 @@ int stk__sql_add_events(sqlite3 *db, stk__sql *s);
 const char *stk__sql_start(stk__sql *s, const char *text);
 /*
  * What people paste, made into what SQLite knows: tables of BigQuery in backquotes, UNNEST, arg_KEY, statements of
- * Perfetto. *out_text is NULL when there is nothing to rewrite, else the caller's to free, and *out_end is the end of
- * the statement in `text`. SQLITE_ERROR: refused, and stk__sql_message says why.
+ * Perfetto. `as_perfetto`: tables have no columns but those of Perfetto, so that names of others are not ambiguous.
+ * *out_text is NULL when there is nothing to rewrite, else the caller's to free, and *out_end is the end of the
+ * statement in `text`. SQLITE_ERROR: refused, and stk__sql_message says why.
  */
-int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, char **out_text, size_t *out_end);
+int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, bool as_perfetto, char **out_text, size_t *out_end);
 /* Reads a statement once: whether anything in it may have to be rewritten. SQLITE_ERROR: refused. */
 int stk__sql_look(stk__sql *s, const char *text, bool *out_foreign);
 /* SELECT of the events, with these columns of args; the number of an event is called `number`. */

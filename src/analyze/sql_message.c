@@ -32,10 +32,16 @@ static const char *behind(const char *message, const char *prefix)
     return strncmp(message, prefix, size) == 0 ? message + size : NULL;
 }
 
+/* Letters, digits, underscores and dots: what a column is called, and strings often are not. */
+static bool plain_name(const char *name)
+{
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] == 0;
+}
+
 static void add_column_hint(stk__sql *s, const char *column, bool quoted, stk__text *out)
 {
     const char *dot = strrchr(column, '.'), *name = dot ? dot + 1 : column;
-    if (quoted)
+    if (quoted || !plain_name(column)) /* a view is not looked at before it is used, and its text is not here */
         stk__text_printf(out, "; strings are in single quotes: '%.100s'", column);
     else if (sqlite3_strnicmp(name, "arg_", 4) == 0 && stk__sql_args_known(s, name + 4))
         stk__text_printf(out, "; slice and trace_events have it");
@@ -74,6 +80,8 @@ static void compose(stk__sql *s, const char *message, bool quoted, stk__text *ou
         add_table_hint(s, rest, out);
     else if (behind(message, "no such function: ") && s->pasted.modules.length)
         add_table_hint(s, "", out);
+    else if (strcmp(message, "unrecognized token: \"!\"") == 0)
+        stk__text_puts(out, "; stoker does not have Perfetto's macros");
     stk__free(column);
 }
 

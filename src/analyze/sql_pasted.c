@@ -151,6 +151,12 @@ static bool is_foreign_word(const char *text, stk__sql_token token)
     return false;
 }
 
+static bool is_span_join(const char *text, stk__sql_token token)
+{
+    return stk__sql_token_is(text, token, "span_join") || stk__sql_token_is(text, token, "span_left_join") ||
+           stk__sql_token_is(text, token, "span_outer_join");
+}
+
 int stk__sql_look(stk__sql *s, const char *text, bool *out_foreign)
 {
     int code = SQLITE_OK;
@@ -159,6 +165,11 @@ int stk__sql_look(stk__sql *s, const char *text, bool *out_foreign)
          token = stk__sql_token_after(text, token)) {
         if (is_foreign_word(text, token))
             *out_foreign = true;
+        else if (is_span_join(text, token))
+            code = stk__sql_refuse(s, token.at,
+                                   "Perfetto's %.*s is not here; overlap(a, b) gives how long names ran at once, and a "
+                                   "join on ts and dur does the rest",
+                                   (int)token.size, text + token.at);
         else if (is_function(text, token))
             code = check_call(s, text, token);
     }

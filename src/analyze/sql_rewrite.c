@@ -17,6 +17,7 @@
  *   arg_x                           as it is, but slice gets that column
  *   key LIKE 'args.x%'              key LIKE 'x%': keys have no prefix here
  *   CREATE PERFETTO TABLE           CREATE TABLE
+ *   slice, once a name is ambiguous (SELECT ...) AS slice, with the columns of Perfetto only
  *
  * Strings, comments and names in quotes are tokens, so nothing in them is touched.
  */
@@ -24,14 +25,20 @@
 /* Brackets may be deeper than LEVELS; what is in there is left alone. */
 enum { LEVELS = 64, OFFSETS = 4, ALIASES = 256 };
 
+/* A table with fewer columns than it has here. */
+typedef struct fewer {
+    const char *table, *columns;
+} fewer;
+
 /* Stands for the tokens up to `end`. */
 typedef struct item {
     stk__sql_token token;
-    size_t end;    /* 0: stands for itself only */
-    char *text;    /* what is written in their place; NULL: nothing */
-    bool events;   /* the query for events is, and text is their name */
-    size_t alias;  /* events: the token that is their name; 0: none */
-    size_t offset; /* events: the token that their numbers are called as; 0: "index" */
+    size_t end;         /* 0: stands for itself only */
+    char *text;         /* what is written in their place; NULL: nothing */
+    bool events;        /* the query for events is, and text is their name */
+    size_t alias;       /* events: the token that is their name; 0: none */
+    size_t offset;      /* events: the token that their numbers are called as; 0: "index" */
+    const fewer *shape; /* this table is, and text is its name */
 } item;
 
 /* One level of brackets. */
@@ -52,6 +59,7 @@ typedef struct rewriter {
     size_t offsets[OFFSETS]; /* tokens: names of WITH OFFSET */
     size_t offset_count;
     bool any_events, args_is_table;
+    bool as_perfetto;
     stk__sql_args args;
     bool changed;
 } rewriter;
@@ -226,6 +234,41 @@ static int take_foreign(rewriter *r, size_t i, size_t end, bool has_alias)
     return code;
 }
 
+/* In Perfetto slice has no utid, so SELECT utid FROM slice JOIN thread_track ... means that of thread_track. */
+static const fewer *perfetto_shape(const rewriter *r, size_t i)
+{
+    static const fewer shapes[] = {
+        {"slice", "id, id AS slice_id, ts, dur, track_id, category, category AS cat, name, depth, parent_id, "
+                  "arg_set_id, thread_ts, thread_dur"},
+        {"counter", "id, ts, track_id, value"},
+        {"thread", "id, utid, tid, name, upid, is_main_thread"},
+        {"process", "id, upid, pid, name"},
+        {"track", "id, name, type, parent_id"},
+        {"thread_track", "id, name, type, parent_id, utid"},
+        {"process_track", "id, name, type, parent_id, upid"},
+        {"counter_track", "id, name, type, parent_id, unit"},
+        {"process_counter_track", "id, name, type, parent_id, unit, upid"},
+        {"thread_counter_track", "id, name, type, parent_id, unit, utid"},
+    };
+    for (size_t k = 0; r->as_perfetto && k < STK_COUNT(shapes); k++) {
+        if (word_at(r, i, shapes[k].table) || (k == 0 && word_at(r, i, "slices")))
+            return &shapes[k];
+    }
+    return NULL;
+}
+
+static int put_shape(rewriter *r, size_t i, const fewer *shape, bool has_alias)
+{
+    char *name = name_of(r, i);
+    int code = name ? SQLITE_OK : SQLITE_NOMEM;
+    if (name)
+        code = has_alias ? replace(r, i, i + 1, NULL) : replace_printf(r, i, i + 1, "%s", name);
+    if (code == SQLITE_OK)
+        r->items[i].shape = shape;
+    stk__free(name);
+    return code;
+}
+
 /* ---- UNNEST ---- */
 
 static int refuse_unnest(rewriter *r, size_t i, size_t last)
@@ -318,6 +361,9 @@ static int take_table(rewriter *r, level *l, size_t i, size_t *next)
         r->args_is_table = true;
     if (end == i + 1 && word_at(r, i, "trace_events"))
         return put_events(r, i, end, alias ? NULL : "trace_events", 0, 0);
+    const fewer *shape = end == i + 1 ? perfetto_shape(r, i) : NULL;
+    if (shape)
+        return put_shape(r, i, shape, alias != 0);
     if (end == i + 1 && word_at(r, i, "slices")) /* a view would hide the columns of args */
         return replace_printf(r, i, end, alias ? "%s" : "%s AS slices", "slice");
     return SQLITE_OK;
@@ -537,13 +583,8 @@ static int take_create(rewriter *r)
 
 /* ---- writing ---- */
 
-static int put_item(rewriter *r, size_t i, sqlite3_str *out)
+static int put_events_item(rewriter *r, const item *x, sqlite3_str *out)
 {
-    const item *x = &r->items[i];
-    if (!x->events) {
-        sqlite3_str_appendall(out, x->text ? x->text : "");
-        return SQLITE_OK;
-    }
     char *offset = x->offset ? name_of(r, x->offset) : NULL;
     if (x->offset && !offset)
         return SQLITE_NOMEM;
@@ -551,11 +592,30 @@ static int put_item(rewriter *r, size_t i, sqlite3_str *out)
     stk__sql_put_events(r->sql, &r->args, offset ? offset : "index", out);
     sqlite3_str_appendchar(out, 1, ')');
     stk__free(offset);
+    return SQLITE_OK;
+}
+
+static void put_shape_item(const rewriter *r, const item *x, sqlite3_str *out)
+{
+    sqlite3_str_appendf(out, "(SELECT %s", x->shape->columns);
+    for (size_t i = 0; strcmp(x->shape->table, "slice") == 0 && i < r->args.count; i++)
+        sqlite3_str_appendf(out, ", \"%w\"", r->args.items[i].column);
+    sqlite3_str_appendf(out, " FROM main.%s)", x->shape->table);
+}
+
+static int put_item(rewriter *r, size_t i, sqlite3_str *out)
+{
+    const item *x = &r->items[i];
+    int code = SQLITE_OK;
+    if (x->events)
+        code = put_events_item(r, x, out);
+    else if (x->shape)
+        put_shape_item(r, x, out);
     if (x->text)
-        sqlite3_str_appendf(out, " AS %s", x->text);
+        sqlite3_str_appendf(out, x->events || x->shape ? " AS %s" : "%s", x->text);
     else if (x->alias)
         sqlite3_str_appendf(out, " AS %.*s", (int)token_at(r, x->alias).size, r->text + token_at(r, x->alias).at);
-    return SQLITE_OK;
+    return code;
 }
 
 static int add_piece(stk__sql_pasted *p, size_t to, size_t from, bool same)
@@ -619,15 +679,16 @@ static int rewrite(rewriter *r, char **out_text)
     return code == SQLITE_OK ? stk__sql_args_declare(r->db, r->sql, &r->args, creates) : code;
 }
 
-int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, char **out_text, size_t *out_end)
+int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, bool as_perfetto, char **out_text, size_t *out_end)
 {
     bool foreign;
     int code = stk__sql_look(s, text, &foreign);
     *out_text = NULL;
     *out_end = 0;
-    if (code != SQLITE_OK || !foreign)
+    s->pasted.piece_count = 0;
+    if (code != SQLITE_OK || !(foreign || as_perfetto))
         return code;
-    rewriter r = {.db = db, .sql = s, .text = text};
+    rewriter r = {.db = db, .sql = s, .text = text, .as_perfetto = as_perfetto};
     code = rewrite(&r, out_text);
     if (code == SQLITE_OK && r.count)
         *out_end = r.items[r.count - 1].token.at + r.items[r.count - 1].token.size;

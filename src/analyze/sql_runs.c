@@ -294,6 +294,27 @@ static bool slice_is_hidden(sqlite3 *db)
     return hidden;
 }
 
+/* Prepares what the statement is rewritten to, or the statement itself. */
+static int prepare_rewritten(sqlite3 *db, stk__sql *s, const char *text, bool as_perfetto, sqlite3_stmt **out,
+                             const char **out_rest)
+{
+    char *rewritten = NULL;
+    size_t end = 0;
+    int code = stk__sql_rewrite(db, s, text, as_perfetto, &rewritten, &end);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(db, rewritten ? rewritten : text, -1, out, rewritten ? NULL : out_rest);
+    if (out_rest && (rewritten || code != SQLITE_OK))
+        *out_rest = text + end;
+    stk__free(rewritten);
+    return code;
+}
+
+static bool is_ambiguous(sqlite3 *db, const stk__sql *s, int code)
+{
+    static const char message[] = "ambiguous column name: ";
+    return code == SQLITE_ERROR && !s->pasted.refused && strncmp(sqlite3_errmsg(db), message, strlen(message)) == 0;
+}
+
 int stk__sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **out, const char **out_rest)
 {
     stk__sql *s = stk__sql_of(db);
@@ -307,14 +328,12 @@ int stk__sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **out, const ch
             sqlite3_prepare_v2(totals, text, -1, out, out_rest) == SQLITE_OK)
             return SQLITE_OK;
     }
-    char *rewritten = NULL;
-    size_t end = 0;
     *out = NULL;
-    int code = stk__sql_rewrite(db, s, text, &rewritten, &end);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(db, rewritten ? rewritten : text, -1, out, rewritten ? NULL : out_rest);
-    if (out_rest && (rewritten || code != SQLITE_OK))
-        *out_rest = text + end;
-    stk__free(rewritten);
+    int code = prepare_rewritten(db, s, text, false, out, out_rest);
+    if (is_ambiguous(db, s, code)) {
+        code = prepare_rewritten(db, s, text, true, out, out_rest);
+        if (code != SQLITE_OK) /* the first mistake is the one to tell */
+            code = prepare_rewritten(db, s, text, false, out, out_rest);
+    }
     return code;
 }

@@ -292,6 +292,8 @@ static void statements_of_perfetto_become_those_of_sqlite(void **state)
            "CREATE PERFETTO TABLE t AS SELECT arg_name AS n FROM slice; CREATE OR REPLACE PERFETTO VIEW v(n STRING) AS "
            "SELECT n FROM t; SELECT count(*) FROM v",
            "4\n");
+    expect_refused(f, "CREATE VIRTUAL TABLE x USING SPAN_JOIN(a, b)", "overlap(a, b) gives", "SPAN_JOIN");
+    expect_refused(f, "SELECT * FROM macro!(a)", "stoker does not have Perfetto's macros", "!");
     expect_refused(f, "CREATE PERFETTO FUNCTION f(x LONG) RETURNS LONG AS SELECT 1", "CREATE PERFETTO TABLE and VIEW",
                    "PERFETTO");
 }
@@ -324,6 +326,21 @@ static void columns_of_perfetto_are_there(void **state)
     expect(f, "SELECT display_value, value_type FROM args ORDER BY id LIMIT 2", "MatMul|string\n64|int\n");
     expect(f, "SELECT name, unit, value FROM counters; SELECT count(*) FROM process_counter_track",
            "memory|NULL|2.5\n1\n");
+}
+
+/* slice has more columns here than in Perfetto. */
+static void names_are_not_ambiguous_that_are_not_in_perfetto(void **state)
+{
+    const fixture *f = *state;
+    expect(f, "SELECT utid, slice.name FROM slice JOIN thread_track ON thread_track.id = slice.track_id WHERE depth = 0",
+           "0|unknown\n0|unknown\n0|mark\n");
+    expect(f, "SELECT upid FROM counter JOIN process_counter_track t ON t.id = counter.track_id WHERE t.name = 'memory'",
+           "0\n");
+    expect(f, "SELECT tid, pid, arg_name FROM slices s JOIN thread_track t ON t.id = track_id JOIN thread USING (utid) "
+              "JOIN process USING (upid) WHERE s.id = 0",
+           "11|10|MatMul\n");
+    expect_refused(f, "SELECT name FROM slice JOIN track ON track.id = track_id", "ambiguous column name: name", "name");
+    expect_refused(f, "SELECT slice.utid, upid FROM slice JOIN thread USING (utid)", "ambiguous column name: upid", "upid");
 }
 
 /* Whatever allocation fails, nothing leaks and nothing crashes. */
@@ -375,6 +392,7 @@ int main(void)
         WITH_TRACE(statements_of_perfetto_become_those_of_sqlite),
         WITH_TRACE(keys_of_args_match_with_and_without_prefix),
         WITH_TRACE(columns_of_perfetto_are_there),
+        WITH_TRACE(names_are_not_ambiguous_that_are_not_in_perfetto),
         WITH_TRACE(pasted_queries_survive_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
