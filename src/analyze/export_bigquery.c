@@ -240,7 +240,7 @@ static const char slice_queries[] =
     "  COUNT(*) AS count, SUM(dur) AS total_ns, MIN(dur) AS min_ns, MAX(dur) AS max_ns\n"
     "FROM slice, UNNEST(args) AS arg GROUP BY name, arg.key, value ORDER BY total_ns DESC LIMIT 20;\n"
     "\n"
-    "-- Events as Chrome's JSON has them, in microseconds; an arg KEY is the column arg_KEY.\n"
+    "-- Events as Chrome's JSON has them, in microseconds. An arg KEY is the column arg_KEY.\n"
     "SELECT SUM(dur) AS total_dur, AVG(dur) AS avg_dur, MIN(dur) AS min_dur, MAX(dur) AS max_dur, name\n"
     "FROM trace_events WHERE ph = 'X' GROUP BY name ORDER BY 1 DESC LIMIT 20;\n";
 
