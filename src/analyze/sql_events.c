@@ -11,8 +11,8 @@
     "CASE WHEN s.ts % 1000 THEN s.ts / 1000.0 ELSE s.ts / 1000 END AS ts, "                            \
     "CASE WHEN s.is_instant THEN NULL WHEN s.dur % 1000 THEN s.dur / 1000.0 ELSE s.dur / 1000 END AS " \
     "dur, NULL AS value, s.arg_set_id AS arg_set_id"
-#define EVENTS_OF_COUNTERS                                                                               \
-    "'C', NULL, c.name, coalesce(p.pid, p.pid_text), NULL, "                                             \
+#define EVENTS_OF_COUNTERS                                   \
+    "'C', NULL, c.name, coalesce(p.pid, p.pid_text), NULL, " \
     "CASE WHEN c.ts % 1000 THEN c.ts / 1000.0 ELSE c.ts / 1000 END, NULL, c.value, NULL"
 
 void stk__sql_put_events(const stk__sql *s, const stk__sql_args *args, const char *number, sqlite3_str *out)

@@ -352,8 +352,8 @@ static void nested_clear(call *c)
     stk__free(c->of.nested.slices);
 }
 
-#define NESTED_COLUMNS                                                                                              \
-    "id INTEGER, ts INTEGER, dur INTEGER, track_id INTEGER, category TEXT, name TEXT, depth INTEGER, parent_id "    \
+#define NESTED_COLUMNS                                                                                           \
+    "id INTEGER, ts INTEGER, dur INTEGER, track_id INTEGER, category TEXT, name TEXT, depth INTEGER, parent_id " \
     "INTEGER, arg_set_id INTEGER, start_id INTEGER HIDDEN"
 
 static const function functions[] = {

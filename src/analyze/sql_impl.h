@@ -87,7 +87,7 @@ typedef struct stk__sql_pasted {
     stk__text message; /* why the statement was refused here, or the last answer of stk__sql_message */
     bool refused;
     size_t refused_at;
-    size_t start; /* of the statement in the text that was given */
+    size_t start;           /* of the statement in the text that was given */
     stk__sql_piece *pieces; /* of a statement that was rewritten */
     size_t piece_count, piece_capacity;
 } stk__sql_pasted;

@@ -153,10 +153,10 @@ static int replace_printf(rewriter *r, size_t first, size_t end, const char *for
 /* Words that follow a table and are not its alias. */
 static bool ends_table(const rewriter *r, size_t i)
 {
-    static const char *const words[] = {
-        "where",   "group", "order", "having", "limit", "window", "union", "intersect", "except", "join",    "left",
-        "right",   "full",  "inner", "cross",  "outer", "on",     "using", "natural",   "with",   "indexed", "not",
-        "returning"};
+    static const char *const words[] = {"where",   "group",     "order",   "having", "limit",    "window",
+                                        "union",   "intersect", "except",  "join",   "left",     "right",
+                                        "full",    "inner",     "cross",   "outer",  "on",       "using",
+                                        "natural", "with",      "indexed", "not",    "returning"};
     return any_word_at(r, i, words, STK_COUNT(words));
 }
 

@@ -5,27 +5,27 @@
 #include "analyze/sql_impl.h"
 
 /* One list gives the numbers and the declaration. Columns of args follow, one for each of stk__sql_pasted. */
-#define STK__SLICE_COLUMNS(X)   \
-    X(id, "INTEGER")            \
-    X(ts, "INTEGER")            \
-    X(dur, "INTEGER")           \
-    X(track_id, "INTEGER")      \
-    X(category, "TEXT")         \
-    X(name, "TEXT")             \
-    X(depth, "INTEGER")         \
-    X(parent_id, "INTEGER")     \
-    X(arg_set_id, "INTEGER")    \
-    X(utid, "INTEGER")          \
-    X(upid, "INTEGER")          \
-    X(tid, "INTEGER")           \
-    X(pid, "INTEGER")           \
-    X(thread_name, "TEXT")      \
-    X(process_name, "TEXT")     \
-    X(file_id, "INTEGER")       \
-    X(is_instant, "INTEGER")    \
-    X(is_unfinished, "INTEGER") \
-    X(cat, "TEXT HIDDEN")        \
-    X(slice_id, "INTEGER HIDDEN") \
+#define STK__SLICE_COLUMNS(X)      \
+    X(id, "INTEGER")               \
+    X(ts, "INTEGER")               \
+    X(dur, "INTEGER")              \
+    X(track_id, "INTEGER")         \
+    X(category, "TEXT")            \
+    X(name, "TEXT")                \
+    X(depth, "INTEGER")            \
+    X(parent_id, "INTEGER")        \
+    X(arg_set_id, "INTEGER")       \
+    X(utid, "INTEGER")             \
+    X(upid, "INTEGER")             \
+    X(tid, "INTEGER")              \
+    X(pid, "INTEGER")              \
+    X(thread_name, "TEXT")         \
+    X(process_name, "TEXT")        \
+    X(file_id, "INTEGER")          \
+    X(is_instant, "INTEGER")       \
+    X(is_unfinished, "INTEGER")    \
+    X(cat, "TEXT HIDDEN")          \
+    X(slice_id, "INTEGER HIDDEN")  \
     X(thread_ts, "INTEGER HIDDEN") \
     X(thread_dur, "INTEGER HIDDEN")
 

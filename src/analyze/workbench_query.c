@@ -72,8 +72,8 @@ static stk_status sql_failed(sqlite3 *db, int code, const char *sql, stk_error *
         return stk_error_set(err, STK_NOMEM, "out of memory while the query ran");
     const bool denied = code == SQLITE_AUTH;
     const stk_status status =
-        stk_error_set(err, code == SQLITE_IOERR || code == SQLITE_FULL ? STK_IO : STK_INVALID, "SQL: %.400s%s",
-                      message, denied ? "; a query can read the trace and nothing else" : "");
+        stk_error_set(err, code == SQLITE_IOERR || code == SQLITE_FULL ? STK_IO : STK_INVALID, "SQL: %.400s%s", message,
+                      denied ? "; a query can read the trace and nothing else" : "");
     if (err && offset >= 0)
         set_place(err, sql, (size_t)offset);
     return status;
