@@ -123,7 +123,7 @@ int stk__sql_add_functions(sqlite3 *db, stk__sql *s);
 int stk__sql_add_scalars(sqlite3 *db, stk__sql *s);
 int stk__sql_add_events(sqlite3 *db, stk__sql *s);
 
-/* Forgets the last statement, and skips those that include modules of Perfetto: returns what follows them. */
+/* Forgets the last statement. Skips lines of comment as BigQuery has them, and what includes modules of Perfetto. */
 const char *stk__sql_start(stk__sql *s, const char *text);
 /*
  * What people paste, made into what SQLite knows: tables of BigQuery in backquotes, UNNEST, arg_KEY, statements of

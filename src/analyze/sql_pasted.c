@@ -52,6 +52,11 @@ static bool has_module(const char *module)
     return strcmp(module, "slices.with_context") == 0 || strncmp(module, "prelude.", 8) == 0;
 }
 
+const char *stk__sql_skip_space(const char *text)
+{
+    return text + stk__sql_token_at(text, 0).at;
+}
+
 const char *stk__sql_start(stk__sql *s, const char *text)
 {
     stk__sql_pasted *p = &s->pasted;
@@ -59,6 +64,11 @@ const char *stk__sql_start(stk__sql *s, const char *text)
     p->refused = false;
     p->piece_count = 0;
     for (;;) {
+        const char *line = stk__sql_skip_space(start);
+        if (*line == '#') { /* a comment in BigQuery, such as #standardSQL */
+            start = line + strcspn(line, "\n");
+            continue;
+        }
         const stk__sql_token first = stk__sql_token_at(start, 0), second = stk__sql_token_after(start, first),
                              third = stk__sql_token_after(start, second);
         if (!stk__sql_token_is(start, first, "include") || !stk__sql_token_is(start, second, "perfetto") ||
@@ -77,11 +87,6 @@ const char *stk__sql_start(stk__sql *s, const char *text)
     }
     p->start = (size_t)(start - text);
     return start;
-}
-
-const char *stk__sql_skip_space(const char *text)
-{
-    return text + stk__sql_token_at(text, 0).at;
 }
 
 /* ---- words ---- */
@@ -137,7 +142,7 @@ static bool is_function(const char *text, stk__sql_token token)
 /* Whether a token may have to be rewritten, alone or with those around it. */
 static bool is_foreign_word(const char *text, stk__sql_token token)
 {
-    static const char *const names[] = {"unnest", "perfetto", "trace_events", "traceevents"};
+    static const char *const names[] = {"unnest", "perfetto", "trace_events", "traceevents", "string"};
     if (token.kind == STK__SQL_QUOTED)
         return text[token.at] == '`' || sqlite3_strnicmp(text + token.at + 1, "arg_", 4) == 0;
     if (token.kind != STK__SQL_WORD)

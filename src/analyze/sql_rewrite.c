@@ -16,6 +16,7 @@
  *   e.args.x                        e."arg_x"
  *   arg_x                           as it is, but slice gets that column
  *   key LIKE 'args.x%'              key LIKE 'x%': keys have no prefix here
+ *   CAST(x AS STRING)               CAST(x AS TEXT)
  *   CREATE PERFETTO TABLE           CREATE TABLE
  *   slice, once a name is ambiguous (SELECT ...) AS slice, with the columns of Perfetto only
  *
@@ -23,7 +24,7 @@
  */
 
 /* Brackets may be deeper than LEVELS; what is in there is left alone. */
-enum { LEVELS = 64, OFFSETS = 4, ALIASES = 256 };
+enum { LEVELS = 64, OFFSETS = 4, ALIASES = 256, CAST_TOKENS = 1000 };
 
 /* A table with fewer columns than it has here. */
 typedef struct fewer {
@@ -234,6 +235,34 @@ static int take_foreign(rewriter *r, size_t i, size_t end, bool has_alias)
     return code;
 }
 
+/* WITH name AS (...), anywhere in the statement. */
+static bool made_by_with(const rewriter *r, const char *name)
+{
+    for (size_t i = 1; i + 2 < r->count; i++) {
+        const bool starts = word_at(r, i - 1, "with") || word_at(r, i - 1, "recursive") || kind_at(r, i - 1) == ',';
+        const bool body = kind_at(r, i + 2) == '(' || word_at(r, i + 2, "not") || word_at(r, i + 2, "materialized");
+        if (starts && (kind_at(r, i + 1) == '(' || (word_at(r, i + 1, "as") && body)) && called(r, i, name))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a word names our table, not one that the query or an earlier statement has made. */
+static bool is_ours(const rewriter *r, size_t i, const char *name)
+{
+    static const char query[] = "SELECT 1 FROM sqlite_temp_schema WHERE lower(name) = ?1 UNION ALL "
+                                "SELECT 1 FROM sqlite_schema WHERE lower(name) = ?1 AND type = 'table'";
+    sqlite3_stmt *statement = NULL;
+    if (!word_at(r, i, name) || made_by_with(r, name))
+        return false;
+    bool found = true;
+    if (sqlite3_prepare_v2(r->db, query, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) == SQLITE_OK)
+        found = sqlite3_step(statement) != SQLITE_DONE;
+    sqlite3_finalize(statement);
+    return !found;
+}
+
 /* In Perfetto slice has no utid, so SELECT utid FROM slice JOIN thread_track ... means that of thread_track. */
 static const fewer *perfetto_shape(const rewriter *r, size_t i)
 {
@@ -251,7 +280,7 @@ static const fewer *perfetto_shape(const rewriter *r, size_t i)
         {"thread_counter_track", "id, name, type, parent_id, unit, utid"},
     };
     for (size_t k = 0; r->as_perfetto && k < STK_COUNT(shapes); k++) {
-        if (word_at(r, i, shapes[k].table) || (k == 0 && word_at(r, i, "slices")))
+        if (is_ours(r, i, shapes[k].table) || (k == 0 && is_ours(r, i, "slices")))
             return &shapes[k];
     }
     return NULL;
@@ -359,12 +388,12 @@ static int take_table(rewriter *r, level *l, size_t i, size_t *next)
         return take_foreign(r, i, end, alias != 0);
     if (called(r, end - 1, "args"))
         r->args_is_table = true;
-    if (end == i + 1 && word_at(r, i, "trace_events"))
+    if (end == i + 1 && is_ours(r, i, "trace_events"))
         return put_events(r, i, end, alias ? NULL : "trace_events", 0, 0);
     const fewer *shape = end == i + 1 ? perfetto_shape(r, i) : NULL;
     if (shape)
         return put_shape(r, i, shape, alias != 0);
-    if (end == i + 1 && word_at(r, i, "slices")) /* a view would hide the columns of args */
+    if (end == i + 1 && is_ours(r, i, "slices")) /* a view would hide the columns of args */
         return replace_printf(r, i, end, alias ? "%s" : "%s AS slices", "slice");
     return SQLITE_OK;
 }
@@ -524,6 +553,21 @@ static int take_pattern(rewriter *r, size_t i)
     return replace(r, i, i + 1, text);
 }
 
+/* CAST(x AS STRING): SQLite would make numbers of it, of texts 0. */
+static bool is_cast(const rewriter *r, size_t i)
+{
+    size_t depth = 0;
+    if (!i || !word_at(r, i, "string") || !word_at(r, i - 1, "as") || kind_at(r, i + 1) != ')')
+        return false;
+    for (size_t k = i; k-- > 1 && i - k < CAST_TOKENS;) {
+        if (kind_at(r, k) == '(' && depth == 0)
+            return word_at(r, k - 1, "cast") || word_at(r, k - 1, "safe_cast");
+        depth += kind_at(r, k) == ')';
+        depth -= kind_at(r, k) == '(';
+    }
+    return false;
+}
+
 /* A column unless the statement makes one of that name itself, before it is used. */
 static int take_arg(rewriter *r, size_t i, size_t *aliases, size_t *alias_count)
 {
@@ -546,6 +590,8 @@ static int find_columns(rewriter *r)
             continue;
         if (kind_at(r, i) == STK__SQL_STRING)
             code = take_pattern(r, i);
+        else if (is_cast(r, i))
+            code = replace_printf(r, i, i + 1, "%s", "TEXT");
         else if (is_member(r, i))
             code = take_member(r, i);
         else if (starts_with_arg(r, i) && !word_at(r, i, "arg_set_id") && kind_at(r, i + 1) != '(')

@@ -197,6 +197,15 @@ static void unnest_of_events_is_taken_away(void **state)
     expect(f, "SELECT 'UNNEST(x) `a.b` arg_none' /* UNNEST(y) */", "UNNEST(x) `a.b` arg_none\n");
 }
 
+static void casts_and_comments_of_bigquery_are_known(void **state)
+{
+    const fixture *f = *state;
+    expect(f, "#standardSQL\nSELECT CAST('abc' AS STRING) || CAST((1 + 2) AS STRING), typeof(CAST(1 AS string))",
+           "abc3|text\n");
+    expect(f, "#a\n  # b\nINCLUDE PERFETTO MODULE a;\n#c\nSELECT 1", "1\n");
+    expect(f, "SELECT string FROM (SELECT 5 AS string)", "5\n");
+}
+
 static void other_forms_of_unnest_say_what_to_write(void **state)
 {
     const fixture *f = *state;
@@ -232,15 +241,20 @@ static void names_that_a_query_makes_itself_are_its_own(void **state)
 {
     const fixture *f = *state;
     static const char rows[] = "MatMul!|1\nRelu!|1\nx|2\n";
-    expect(
-        f,
-        "SELECT coalesce(extract_arg(arg_set_id, 'name') || '!', 'x') AS arg_name, count(*) FROM slice GROUP BY arg_name",
-        rows);
+    expect(f,
+           "SELECT coalesce(extract_arg(arg_set_id, 'name') || '!', 'x') AS arg_name, count(*) FROM slice "
+           "GROUP BY arg_name",
+           rows);
     expect(
         f,
         "SELECT coalesce(extract_arg(arg_set_id, 'name') || '!', 'x') arg_name, count(*) FROM slice GROUP BY arg_name",
         rows);
     expect(f, "WITH t AS (SELECT 'mine' AS arg_name FROM slice) SELECT DISTINCT arg_name FROM t", "mine\n");
+    expect(f,
+           "WITH trace_events AS (SELECT 1 AS arg_name), slices(arg_name) AS (SELECT 2) "
+           "SELECT trace_events.arg_name, slices.arg_name FROM trace_events, slices",
+           "1|2\n");
+    expect(f, "CREATE TEMP TABLE slices AS SELECT 3 AS arg_name; SELECT slices.arg_name FROM slices", "3\n");
     /* ... and not those of the statement before. */
     expect(f, "SELECT arg_name FROM slice WHERE id = 1; SELECT 'y' AS arg_name, count(*) FROM slice GROUP BY arg_name",
            "Relu\ny|4\n");
@@ -249,12 +263,12 @@ static void names_that_a_query_makes_itself_are_its_own(void **state)
 static void views_keep_the_columns_that_they_use(void **state)
 {
     const fixture *f = *state;
-    expect(
-        f,
-        "CREATE VIEW v AS SELECT arg_name AS n FROM slice WHERE id = 0; CREATE VIEW w AS SELECT arg_Input_Dims FROM `a.b`;"
-        "SELECT arg_size FROM slice WHERE id = 0; SELECT n FROM v; SELECT max(arg_Input_Dims) FROM w; "
-        "SELECT arg_name FROM `x.y` WHERE dur = 5",
-        "1\nMatMul\n64\nMatMul\n");
+    expect(f,
+           "CREATE VIEW v AS SELECT arg_name AS n FROM slice WHERE id = 0; "
+           "CREATE VIEW w AS SELECT arg_Input_Dims FROM `a.b`;"
+           "SELECT arg_size FROM slice WHERE id = 0; SELECT n FROM v; SELECT max(arg_Input_Dims) FROM w; "
+           "SELECT arg_name FROM `x.y` WHERE dur = 5",
+           "1\nMatMul\n64\nMatMul\n");
     expect_refused(f, "SELECT arg_size FROM v", "no such column: arg_size; slice and trace_events have it", "arg_size");
 }
 
@@ -397,6 +411,7 @@ int main(void)
         WITH_TRACE(times_of_events_are_integers_where_whole),
         WITH_TRACE(tables_of_an_export_keep_their_names),
         WITH_TRACE(unnest_of_events_is_taken_away),
+        WITH_TRACE(casts_and_comments_of_bigquery_are_known),
         WITH_TRACE(other_forms_of_unnest_say_what_to_write),
         WITH_TRACE(any_arg_is_a_column),
         WITH_TRACE(names_that_a_query_makes_itself_are_its_own),
