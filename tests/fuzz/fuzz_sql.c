@@ -59,12 +59,15 @@ static void check_tokens(const char *text)
         abort();
 }
 
-static void run(sqlite3 *db, const char *text)
+/* Whether the connection is as it was before. */
+static bool run(sqlite3 *db, const char *text)
 {
+    bool clean = true;
     for (int i = 0; i < STATEMENTS && *text; i++) {
         sqlite3_stmt *statement = NULL;
         const char *rest = text;
         int code = stk__sql_prepare(db, text, &statement, &rest);
+        clean = clean && sqlite3_stmt_readonly(statement);
         for (int row = 0; code == SQLITE_OK && statement && row < ROWS && sqlite3_step(statement) == SQLITE_ROW; row++)
             ;
         if (rest < text || rest > text + strlen(text))
@@ -77,15 +80,16 @@ static void run(sqlite3 *db, const char *text)
         }
         sqlite3_finalize(statement);
         if (code != SQLITE_OK || rest == text)
-            return;
+            break;
         text = rest;
     }
+    return clean;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static stk__trace *trace;
-    sqlite3 *db = NULL;
+    static sqlite3 *db; /* kept while nothing was made in it: opening takes most of the time */
     if (!trace)
         trace = make_trace();
     if (size > TEXT_MAX)
@@ -97,10 +101,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     text[size] = 0;
     check_tokens(text);
-    if (stk__sql_open(trace, &db, NULL) == STK_OK) {
-        sqlite3_progress_handler(db, OPERATIONS, stop, NULL);
-        run(db, text);
+    if (!db && stk__sql_open(trace, &db, NULL) != STK_OK)
+        abort();
+    sqlite3_progress_handler(db, OPERATIONS, stop, NULL);
+    if (!run(db, text)) {
         sqlite3_close(db);
+        db = NULL;
     }
     free(text);
     return 0;
