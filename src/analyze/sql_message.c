@@ -45,6 +45,8 @@ static void add_column_hint(stk__sql *s, const char *column, bool quoted, stk__t
         stk__text_printf(out, "; strings are in single quotes: '%.100s'", column);
     else if (sqlite3_strnicmp(name, "arg_", 4) == 0 && stk__sql_args_known(s, name + 4))
         stk__text_printf(out, "; slice and trace_events have it");
+    else if (sqlite3_stricmp(name, "args") == 0)
+        stk__text_puts(out, "; write arg_KEY for the arg of one key, or JOIN args USING (arg_set_id)");
     else if (sqlite3_strnicmp(name, "arg_", 4) == 0)
         stk__text_printf(out, "; no slice has an arg '%.100s'", name + 4);
 }

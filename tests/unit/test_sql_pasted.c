@@ -232,6 +232,7 @@ static void any_arg_is_a_column(void **state)
            "unknown|Relu\nunknown|MatMul\n");
     expect_refused(f, "SELECT arg_size, arg_Size FROM slice",
                    "one column in SQL; write extract_arg(arg_set_id, 'Size')", "arg_Size");
+    expect_refused(f, "SELECT JSON_VALUE(args, '$.name') FROM `a.b`", "write arg_KEY for the arg of one key", "args");
     expect_refused(f, "SELECT arg_nam FROM slice", "no slice has an arg 'nam'", "arg_nam");
     expect_refused(f, "SELECT arg_SIZE FROM slice", "no slice has an arg 'SIZE'", "arg_SIZE"); /* size or Size? */
     expect_refused(f, "SELECT arg_name FROM thread_slice", "slice and trace_events have it", "arg_name");
