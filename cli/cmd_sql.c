@@ -37,9 +37,9 @@ static int run_all(cli_sql *s, const sql_options *o)
     if (!o->queries.count && !o->files.count)
         return cli_sql_shell(s);
     s->stopped = cli_interrupted;
-    for (size_t i = 0; i < o->files.count && code == CLI_OK; i++)
+    for (size_t i = 0; i < o->files.count && code == CLI_OK && !s->quit; i++)
         code = run_file(s, o->files.items[i]);
-    for (size_t i = 0; i < o->queries.count && code == CLI_OK; i++)
+    for (size_t i = 0; i < o->queries.count && code == CLI_OK && !s->quit; i++)
         code = cli_sql_run(s, o->queries.items[i]);
     return code;
 }
@@ -110,9 +110,11 @@ const cli_command cli_command_sql = {
     .about =
         "Reads traces of any format and answers queries with SQLite, straight from the columns: tables slice, thread, "
         "process, track, counter, flow, args, step, file and more, with Perfetto's names, and functions top(), "
-        "gaps(), steps(), stacks() and overlap() that compute in C.\n"
-        "Without -q and -f it is a shell: '.tables' lists what there is, '.examples' shows queries to start from, "
-        "'.help' the rest. When standard input is no terminal, the shell reads it as a script.\n"
+        "gaps(), steps(), stacks() and overlap() that compute in C. Any arg of a slice is a column: arg_KEY. Queries "
+        "written for BigQuery or Perfetto run as pasted where they fit.\n"
+        "Without -q and -f it is a shell, whose commands -q and -f take too: '.tables' lists what there is, "
+        "'.examples' shows queries to start from, '.help' the rest. When standard input is no terminal, the shell "
+        "reads it as a script.\n"
         "Times are in nanoseconds. Queries can make views and tables in memory, but can not touch files.",
     .options = sql_options_table,
     .examples = sql_examples,

@@ -12,13 +12,14 @@ typedef struct cli_sql {
     const stk__trace *trace;
     cli_format format;
     bool (*stopped)(void); /* asked while a query runs; true ends it */
+    bool quit;             /* .quit was seen */
     size_t results;        /* written so far */
     size_t rows;           /* of the last one */
 } cli_sql;
 
 /*
- * Runs the statements of a text one after the other and writes their results. Returns CLI_OK, CLI_USAGE after a
- * mistake in the text, CLI_FAILED or CLI_INTERRUPTED; everything has been said.
+ * Runs the statements and commands of a text one after the other and writes their results. Returns CLI_OK, CLI_USAGE
+ * after a mistake in the text, CLI_FAILED or CLI_INTERRUPTED; everything has been said.
  */
 int cli_sql_run(cli_sql *s, const char *text);
 
@@ -40,7 +41,7 @@ void cli_sql_names_clear(cli_sql_names *names);
 
 /* Reads statements and commands from standard input until its end. */
 int cli_sql_shell(cli_sql *s);
-/* A command that starts with a dot. *out_quit is set by .quit. */
-int cli_sql_command(cli_sql *s, const char *line, bool *out_quit);
+/* A command that starts with a dot. .quit sets s->quit. */
+int cli_sql_command(cli_sql *s, const char *line);
 
 #endif

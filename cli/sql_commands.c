@@ -20,7 +20,7 @@ static void put_line(const char *text)
 static int run_tables(cli_sql *s, const char *argument)
 {
     static const char *const columns[] = {"name", "kind", "what it holds"};
-    cli_table *table = cli_table_new(CLI_TABLE, columns, STK_COUNT(columns));
+    cli_table *table = cli_table_new(s->format, columns, STK_COUNT(columns));
     for (size_t i = 0; stk__sql_tables[i].name; i++) {
         const stk__sql_table *t = &stk__sql_tables[i];
         cli_table_str(table, t->usage ? t->usage : t->name);
@@ -163,12 +163,12 @@ static int unknown_command(const char *name)
     return CLI_USAGE;
 }
 
-int cli_sql_command(cli_sql *s, const char *line, bool *out_quit)
+int cli_sql_command(cli_sql *s, const char *line)
 {
-    const size_t size = strcspn(line, " \t;");
+    const size_t size = strcspn(line, " \t\r;");
     const char *argument = line + size + strspn(line + size, " \t");
     char *name = stk__strndup(line, size);
-    char *value = stk__strndup(argument, strcspn(argument, " \t;"));
+    char *value = stk__strndup(argument, strcspn(argument, " \t\r;"));
     int code = name && value ? CLI_USAGE : CLI_FAILED;
     const command *found = NULL;
     for (size_t i = 0; code == CLI_USAGE && i < STK_COUNT(commands); i++) {
@@ -176,12 +176,12 @@ int cli_sql_command(cli_sql *s, const char *line, bool *out_quit)
             found = &commands[i];
     }
     if (found && !found->run) {
-        *out_quit = true;
+        s->quit = true;
         code = CLI_OK;
     } else if (found) {
         code = found->run(s, value);
     } else if (code == CLI_USAGE) {
-        code = strcmp(name, ".exit") == 0 ? (*out_quit = true, CLI_OK) : unknown_command(name);
+        code = strcmp(name, ".exit") == 0 ? (s->quit = true, CLI_OK) : unknown_command(name);
     }
     stk__free(name);
     stk__free(value);

@@ -152,15 +152,13 @@ static void say_place(const char *text, size_t offset)
 
 void cli_sql_say_error(cli_sql *s, sqlite3 *db, const char *text)
 {
-    char *message = stk__strdup(sqlite3_errmsg(db));
-    const int offset = sqlite3_error_offset(db);
-    if (!message) {
-        cli_say("stoker: out of memory");
-        return;
-    }
+    int offset;
+    char *plain = stk__strdup(sqlite3_errmsg(db));
+    const char *message = stk__sql_message(db, text, &offset);
     cli_say("stoker: SQL: %s", message);
-    if (offset >= 0 && (size_t)offset <= strlen(text))
+    if (offset >= 0)
         say_place(text, (size_t)offset);
-    suggest(s, message);
-    stk__free(message);
+    if (plain && strcmp(message, plain) == 0) /* else it says what to write */
+        suggest(s, plain);
+    stk__free(plain);
 }

@@ -102,19 +102,46 @@ static int code_of(cli_sql *s, int code, sqlite3 *db, const char *text)
     return code == SQLITE_NOMEM || code == SQLITE_FULL || code == SQLITE_IOERR ? CLI_FAILED : CLI_USAGE;
 }
 
+/* One statement. *text moves on to what follows it. */
+static int run_statement(cli_sql *s, const char **text)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *rest = *text;
+    int code = stk__sql_prepare(s->db, *text, &statement, &rest);
+    if (code == SQLITE_OK && statement)
+        code = write_rows(s, statement);
+    const int result = code_of(s, code, statement ? sqlite3_db_handle(statement) : s->db, *text);
+    sqlite3_finalize(statement);
+    *text = rest;
+    return result;
+}
+
+/* A command fills its line. */
+static int run_command(cli_sql *s, const char **text)
+{
+    const size_t size = strcspn(*text, "\n");
+    char *line = stk__strndup(*text, size);
+    if (!line) {
+        cli_say("stoker: out of memory");
+        return CLI_FAILED;
+    }
+    const int result = cli_sql_command(s, line);
+    stk__free(line);
+    *text += size;
+    return result;
+}
+
 int cli_sql_run(cli_sql *s, const char *text)
 {
     int result = CLI_OK;
-    sqlite3_progress_handler(s->db, STOP_EVERY, on_progress, s);
-    while (*text && result == CLI_OK && !cli_out_failed()) {
-        sqlite3_stmt *statement = NULL;
-        const char *rest = text;
-        int code = stk__sql_prepare(s->db, text, &statement, &rest);
-        if (code == SQLITE_OK && statement)
-            code = write_rows(s, statement);
-        result = code_of(s, code, statement ? sqlite3_db_handle(statement) : s->db, text);
-        sqlite3_finalize(statement);
-        text = rest;
+    while (*text && result == CLI_OK && !s->quit && !cli_out_failed()) {
+        sqlite3_progress_handler(s->db, STOP_EVERY, on_progress, s);
+        const char *start = stk__sql_skip_space(text);
+        if (*start == '.')
+            result = run_command(s, &start);
+        else
+            result = run_statement(s, &start);
+        text = start;
     }
     sqlite3_progress_handler(s->db, 0, NULL, NULL);
     return result;

@@ -252,11 +252,11 @@ static int run_statement(cli_sql *s, const lines *l, const char *text)
 }
 
 /* One more line: a command, or a part of a statement that is run once it is whole. */
-static int take_line(cli_sql *s, const lines *l, const char *line, stk__text *text, bool *quit)
+static int take_line(cli_sql *s, const lines *l, const char *line, stk__text *text)
 {
     if (text->length == 0 && line[strspn(line, " \t")] == '.') {
         lines_remember(l, line);
-        return cli_out_finish(cli_sql_command(s, line + strspn(line, " \t"), quit));
+        return cli_out_finish(cli_sql_command(s, line + strspn(line, " \t")));
     }
     if (text->length == 0 && blank(line))
         return CLI_OK;
@@ -291,8 +291,7 @@ static int read_all(cli_sql *s, lines *l)
 {
     stk__text text = STK__TEXT_INIT;
     int code = CLI_OK;
-    bool quit = false;
-    while (!quit && !cli_out_failed() && (l->terminal || code == CLI_OK)) {
+    while (!s->quit && !cli_out_failed() && (l->terminal || code == CLI_OK)) {
         interrupt_seen = 0;
         char *line = lines_next(l, text.length ? "   ...> " : "stoker> ");
         if (!line && interrupt_seen) {
@@ -306,11 +305,11 @@ static int read_all(cli_sql *s, lines *l)
         }
         if (!line)
             break;
-        code = take_line(s, l, line, &text, &quit);
+        code = take_line(s, l, line, &text);
         free(line);
     }
     /* The last statement of a script may lack its ';'. */
-    if (code == CLI_OK && !quit && text.length && !blank(text.data))
+    if (code == CLI_OK && !s->quit && text.length && !blank(text.data))
         code = run_statement(s, l, text.data);
     stk__text_clear(&text);
     return l->terminal && code != CLI_PIPE_CLOSED ? CLI_OK : code;

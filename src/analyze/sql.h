@@ -15,12 +15,24 @@ stk_status stk__sql_open(const stk__trace *t, sqlite3 **out, stk_error *err);
 typedef struct sqlite3_stmt sqlite3_stmt;
 
 /*
- * The same as sqlite3_prepare_v2 for a connection of stk__sql_open, and for most statements nothing else. Totals per
+ * The same as sqlite3_prepare_v2 for a connection of stk__sql_open, and for most statements nothing else. What is
+ * written for BigQuery or Perfetto is made into what SQLite knows: tables in backquotes, UNNEST(t.traceEvents), columns
+ * arg_KEY of slice, INCLUDE PERFETTO MODULE. Messages and places of mistakes are those of stk__sql_message. Totals per
  * group of all slices ("SELECT name, sum(dur) FROM slice GROUP BY name") are made ready to read each group as one row,
  * with the same result; their statement belongs to a second connection, so errors while it runs are those of
  * sqlite3_db_handle(*out). Finalize before the close.
  */
 int stk__sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **out, const char **out_rest);
+
+/*
+ * What the last call on `db` found wrong, with what to write instead where that is known, and where in `text`,
+ * which is that given to stk__sql_prepare; -1: not known. `db` may be that of a statement. The message stays until the
+ * next call.
+ */
+const char *stk__sql_message(sqlite3 *db, const char *text, int *out_offset);
+
+/* The first byte that is neither space nor in a comment. */
+const char *stk__sql_skip_space(const char *text);
 
 /* A table, view or table-valued function, as people see it. */
 typedef struct stk__sql_table {

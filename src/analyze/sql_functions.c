@@ -11,6 +11,11 @@
 
 enum { ARGUMENTS = 2 };
 
+/* Slices around or inside one: those that are listed, or all from `first` on. */
+typedef struct nested {
+    uint32_t *slices, first;
+} nested;
+
 typedef struct call {
     sqlite3_vtab_cursor base;
     const stk__trace *trace;
@@ -22,6 +27,7 @@ typedef struct call {
         stk__gaps gaps;
         stk__stacks stacks;
         stk__overlap overlap;
+        nested nested;
     } of;
 } call;
 
@@ -258,6 +264,98 @@ static void overlap_value(const call *c, sqlite3_context *out, int column)
     sqlite3_result_int64(out, numbers[column]);
 }
 
+/* ---- ancestor_slice(id) and descendant_slice(id), as Perfetto has them ---- */
+
+static bool slice_of(const call *c, uint32_t *out)
+{
+    int64_t id;
+    if (!c->text[0] || !stk__parse_int64(c->text[0], &id) || id < 0 || (uint64_t)id >= c->trace->slices.count)
+        return false; /* no such slice has none around it, nor inside */
+    *out = (uint32_t)id;
+    return true;
+}
+
+static stk_status ancestors_run(call *c, stk_error *err)
+{
+    const uint32_t *parent = c->trace->slices.parent;
+    uint32_t slice;
+    if (!slice_of(c, &slice))
+        return STK_OK;
+    for (uint32_t i = parent[slice]; i != STK__NONE; i = parent[i])
+        c->count++;
+    if (c->count == 0)
+        return STK_OK;
+    c->of.nested.slices = stk__calloc(c->count, sizeof *c->of.nested.slices);
+    if (!c->of.nested.slices) {
+        const size_t size = c->count * sizeof *c->of.nested.slices;
+        c->count = 0;
+        return stk__nomem(size, err);
+    }
+    uint32_t *next = c->of.nested.slices;
+    for (uint32_t i = parent[slice]; i != STK__NONE; i = parent[i])
+        *next++ = i;
+    return STK_OK;
+}
+
+static stk_status descendants_run(call *c, stk_error *err)
+{
+    const stk__slices *s = &c->trace->slices;
+    uint32_t slice;
+    if (!slice_of(c, &slice))
+        return STK_OK;
+    const stk__trace_track *track = &c->trace->tracks[s->track[slice]];
+    const size_t end = (size_t)track->first_slice + track->slice_count;
+    c->of.nested.first = slice + 1;
+    for (size_t i = (size_t)slice + 1; i < end && s->depth[i] > s->depth[slice]; i++)
+        c->count++;
+    return STK_OK;
+}
+
+static void nested_value(const call *c, sqlite3_context *out, int column)
+{
+    const stk__slices *s = &c->trace->slices;
+    const uint32_t slice = c->of.nested.slices ? c->of.nested.slices[c->row] : c->of.nested.first + (uint32_t)c->row;
+    switch (column) {
+    case 0:
+        sqlite3_result_int64(out, slice);
+        break;
+    case 1:
+        sqlite3_result_int64(out, s->ts[slice]);
+        break;
+    case 2:
+        sqlite3_result_int64(out, s->dur[slice]);
+        break;
+    case 3:
+        sqlite3_result_int64(out, s->track[slice]);
+        break;
+    case 4:
+        stk__sql_string(out, c->trace, s->category[slice]);
+        break;
+    case 5:
+        stk__sql_string(out, c->trace, s->name[slice]);
+        break;
+    case 6:
+        sqlite3_result_int(out, s->depth[slice]);
+        break;
+    case 7:
+        stk__sql_row(out, s->parent[slice]);
+        break;
+    case 8:
+        if (s->args[slice])
+            sqlite3_result_int64(out, s->args[slice]);
+        break;
+    }
+}
+
+static void nested_clear(call *c)
+{
+    stk__free(c->of.nested.slices);
+}
+
+#define NESTED_COLUMNS                                                                                           \
+    "id INTEGER, ts INTEGER, dur INTEGER, track_id INTEGER, category TEXT, name TEXT, depth INTEGER, parent_id " \
+    "INTEGER, arg_set_id INTEGER, start_id INTEGER HIDDEN"
+
 static const function functions[] = {
     {"top",
      "name TEXT, count INTEGER, total_ns INTEGER, mean_ns REAL, min_ns INTEGER, max_ns INTEGER, p50_ns INTEGER, "
@@ -273,6 +371,8 @@ static const function functions[] = {
      9, 1, 0, stacks_run, stacks_value, stacks_clear},
     {"overlap", "a_ns INTEGER, b_ns INTEGER, both_ns INTEGER, a TEXT HIDDEN, b TEXT HIDDEN", 3, 2, 2, overlap_run,
      overlap_value, NULL},
+    {"ancestor_slice", NESTED_COLUMNS, 9, 1, 1, ancestors_run, nested_value, nested_clear},
+    {"descendant_slice", NESTED_COLUMNS, 9, 1, 1, descendants_run, nested_value, nested_clear},
 };
 
 /* ---- the module ---- */

@@ -6,6 +6,7 @@
 
 #include "analyze/sql.h"
 #include "analyze/steps.h"
+#include "base/str.h"
 
 enum { STK__SQL_KEYS = 4, STK__SQL_ORDERS = 16, STK__SQL_MAPS = 20 };
 
@@ -59,6 +60,38 @@ typedef struct stk__sql_index {
     size_t count;
 } stk__sql_index;
 
+/* A column of slice that gives one arg: "arg_bytes". */
+typedef struct stk__sql_arg {
+    char *column; /* as the statement writes it */
+    stk__string key;
+} stk__sql_arg;
+
+typedef struct stk__sql_args {
+    stk__sql_arg *items;
+    size_t count, capacity;
+} stk__sql_args;
+
+/* Where a piece of a statement that was rewritten comes from. */
+typedef struct stk__sql_piece {
+    size_t to, from; /* places in what SQLite reads and in what was given */
+    bool same;       /* copied as it is; else all of it stands for what is at `from` */
+} stk__sql_piece;
+
+/* What was made of the last statement, and what may be said of its mistakes. */
+typedef struct stk__sql_pasted {
+    stk__sql_args args; /* columns that slice has now, besides its own */
+    size_t kept_args;   /* the first of them are used by views */
+    uint32_t *keys;     /* strings that are keys of args; made when first wanted */
+    size_t key_count;
+    stk__text modules; /* of Perfetto, that were included */
+    stk__text message; /* why the statement was refused here, or the last answer of stk__sql_message */
+    bool refused;
+    size_t refused_at;
+    size_t start;           /* of the statement in the text that was given */
+    stk__sql_piece *pieces; /* of a statement that was rewritten */
+    size_t piece_count, piece_capacity;
+} stk__sql_pasted;
+
 /*
  * State of a connection, shared by its modules and freed with the last of them. Everything is made when it is first
  * needed.
@@ -76,6 +109,7 @@ typedef struct stk__sql {
     const stk__sql_run *run; /* the row that its only cursor is at */
     stk__steps steps;
     bool have_steps;
+    stk__sql_pasted pasted;
 } stk__sql;
 
 /* Modules hold references; tables do not outlive them. */
@@ -87,6 +121,36 @@ int stk__sql_add_slice(sqlite3 *db, stk__sql *s);
 int stk__sql_add_tables(sqlite3 *db, stk__sql *s);
 int stk__sql_add_functions(sqlite3 *db, stk__sql *s);
 int stk__sql_add_scalars(sqlite3 *db, stk__sql *s);
+int stk__sql_add_events(sqlite3 *db, stk__sql *s);
+
+/* Forgets the last statement. Skips lines of comment as BigQuery has them, and what includes modules of Perfetto. */
+const char *stk__sql_start(stk__sql *s, const char *text);
+/*
+ * What people paste, made into what SQLite knows: tables of BigQuery in backquotes, UNNEST, arg_KEY, statements of
+ * Perfetto. `as_perfetto`: tables have no columns but those of Perfetto, so that names of others are not ambiguous.
+ * *out_text is NULL when there is nothing to rewrite, else the caller's to free, and *out_end is the end of the
+ * statement in `text`. SQLITE_ERROR: refused, and stk__sql_message says why.
+ */
+int stk__sql_rewrite(sqlite3 *db, stk__sql *s, const char *text, bool as_perfetto, char **out_text, size_t *out_end);
+/* Reads a statement once: whether anything in it may have to be rewritten. SQLITE_ERROR: refused. */
+int stk__sql_look(stk__sql *s, const char *text, bool *out_foreign);
+/* SELECT of the events, with these columns of args; the number of an event is called `number`. */
+void stk__sql_put_events(const stk__sql *s, const stk__sql_args *args, const char *number, sqlite3_str *out);
+void stk__sql_pasted_clear(stk__sql_pasted *p);
+/* Notes why a statement is refused, and at which byte. Returns SQLITE_ERROR. */
+int stk__sql_refuse(stk__sql *s, size_t at, const char *format, ...) STK_PRINTF(3, 4);
+
+/* Whether some arg has the key that the name of a column stands for, without its arg_. */
+bool stk__sql_args_known(stk__sql *s, const char *name);
+/* Adds the column for a name that starts with arg_, when some arg has such a key. */
+int stk__sql_args_add(stk__sql *s, stk__sql_args *args, const char *column, size_t at);
+/* Makes these the columns of slice, beside those that views use; `keep`: a view is about to use them. */
+int stk__sql_args_declare(sqlite3 *db, stk__sql *s, const stk__sql_args *args, bool keep);
+void stk__sql_args_clear(stk__sql_args *args);
+/* The value of a row of args. */
+void stk__sql_put_arg(sqlite3_context *out, const stk__trace *t, size_t row);
+/* The row of the set that starts at `row` with this key; 0: none. */
+size_t stk__sql_find_arg(const stk__trace *t, size_t row, stk__string key);
 
 /* What no query may do, on both connections. */
 int stk__sql_restrict(sqlite3 *db);

@@ -34,7 +34,7 @@ typedef struct runs_cursor {
 
 static int runs_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
 {
-    const int code = stk__slice_declare(db);
+    const int code = stk__slice_declare(db, NULL);
     if (code != SQLITE_OK)
         return code;
     runs_vtab *vtab = stk__calloc(1, sizeof *vtab);
@@ -294,15 +294,46 @@ static bool slice_is_hidden(sqlite3 *db)
     return hidden;
 }
 
+/* Prepares what the statement is rewritten to, or the statement itself. */
+static int prepare_rewritten(sqlite3 *db, stk__sql *s, const char *text, bool as_perfetto, sqlite3_stmt **out,
+                             const char **out_rest)
+{
+    char *rewritten = NULL;
+    size_t end = 0;
+    int code = stk__sql_rewrite(db, s, text, as_perfetto, &rewritten, &end);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(db, rewritten ? rewritten : text, -1, out, rewritten ? NULL : out_rest);
+    if (out_rest && (rewritten || code != SQLITE_OK))
+        *out_rest = text + end;
+    stk__free(rewritten);
+    return code;
+}
+
+static bool is_ambiguous(sqlite3 *db, const stk__sql *s, int code)
+{
+    static const char message[] = "ambiguous column name: ";
+    return code == SQLITE_ERROR && !s->pasted.refused && strncmp(sqlite3_errmsg(db), message, strlen(message)) == 0;
+}
+
 int stk__sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **out, const char **out_rest)
 {
+    stk__sql *s = stk__sql_of(db);
+    if (!s)
+        return sqlite3_prepare_v2(db, text, -1, out, out_rest);
+    text = stk__sql_start(s, text);
     if (stk__sql_is_total(text) && !slice_is_hidden(db)) {
-        stk__sql *s = stk__sql_of(db);
-        sqlite3 *totals = s ? totals_of(s) : NULL;
+        sqlite3 *totals = totals_of(s);
         /* One statement at a time: count(*) has no argument that says which row it is about. */
         if (totals && !sqlite3_next_stmt(totals, NULL) &&
             sqlite3_prepare_v2(totals, text, -1, out, out_rest) == SQLITE_OK)
             return SQLITE_OK;
     }
-    return sqlite3_prepare_v2(db, text, -1, out, out_rest);
+    *out = NULL;
+    int code = prepare_rewritten(db, s, text, false, out, out_rest);
+    if (is_ambiguous(db, s, code)) {
+        code = prepare_rewritten(db, s, text, true, out, out_rest);
+        if (code != SQLITE_OK) /* the first mistake is the one to tell */
+            code = prepare_rewritten(db, s, text, false, out, out_rest);
+    }
+    return code;
 }

@@ -1,4 +1,5 @@
 /* slice: the virtual table over the columns of slices. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,9 @@ enum { FETCH_AHEAD = 16, EQUALS = 5, TRIM_ROWS = 1 << 20 };
 typedef struct slice_table {
     sqlite3_vtab base;
     stk__sql *sql;
+    bool thread_keys;                  /* those of thread_ts and thread_dur have been looked for */
+    stk__string thread_ts, thread_dur; /* STK__NONE: no arg has them */
+    stk__string keys[];                /* of the columns of args, as they were declared for this one */
 } slice_table;
 
 /* A column as the cursor sees it: the value is data[*at], where `at` is the row, the place in the order, or 0. */
@@ -72,27 +76,37 @@ typedef struct slice_cursor {
     size_t fetch_count;
 } slice_cursor;
 
-int stk__slice_declare(sqlite3 *db)
+int stk__slice_declare(sqlite3 *db, const stk__sql_args *args)
 {
-#define DECLARE(name, type) #name " " type ","
-    static const char columns[] = "CREATE TABLE slice(" STK__SLICE_COLUMNS(DECLARE);
+#define DECLARE(name, type) "," #name " " type
+    static const char columns[] = STK__SLICE_COLUMNS(DECLARE);
 #undef DECLARE
-    char declaration[sizeof columns];
-    memcpy(declaration, columns, sizeof columns);
-    declaration[sizeof columns - 2] = ')'; /* in place of the last comma */
+    sqlite3_str *text = sqlite3_str_new(db);
+    sqlite3_str_appendf(text, "CREATE TABLE slice(%s", columns + 1);
+    for (size_t i = 0; args && i < args->count; i++)
+        sqlite3_str_appendf(text, ",\"%w\" BLOB HIDDEN", args->items[i].column);
+    sqlite3_str_appendchar(text, 1, ')');
+    char *declaration = sqlite3_str_finish(text);
+    if (!declaration)
+        return SQLITE_NOMEM;
     const int code = sqlite3_declare_vtab(db, declaration);
+    sqlite3_free(declaration);
     return code == SQLITE_OK ? sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS) : code;
 }
 
 static int slice_connect(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
 {
-    const int code = stk__slice_declare(db);
+    stk__sql *s = arg;
+    const stk__sql_args *args = &s->pasted.args;
+    const int code = stk__slice_declare(db, args);
     if (code != SQLITE_OK)
         return code;
-    slice_table *table = stk__calloc(1, sizeof *table);
+    slice_table *table = stk__calloc(1, sizeof *table + args->count * sizeof *table->keys);
     if (!table)
         return SQLITE_NOMEM;
-    table->sql = arg;
+    table->sql = s;
+    for (size_t i = 0; i < args->count; i++)
+        table->keys[i] = args->items[i].key;
     *out = &table->base;
     return SQLITE_OK;
 }
@@ -664,13 +678,46 @@ void stk__slice_put(const stk__trace *t, sqlite3_context *out, int column, uint3
     }
 }
 
+static void put_arg(const slice_cursor *c, sqlite3_context *out, stk__string key)
+{
+    const size_t row = narrow_value(c->args) ? stk__sql_find_arg(c->trace, narrow_value(c->args), key) : 0;
+    if (row)
+        stk__sql_put_arg(out, c->trace, row);
+}
+
+/* The thread's own clock: Chrome's files have it as args, in us. */
+static void put_thread_time(const slice_cursor *c, sqlite3_context *out, int column)
+{
+    const stk__trace *t = c->trace;
+    slice_table *table = (slice_table *)c->base.pVtab;
+    if (!table->thread_keys) {
+        table->thread_ts = stk__trace_find(t, "tts", 3);
+        table->thread_dur = stk__trace_find(t, "tdur", 4);
+        table->thread_keys = true;
+    }
+    const stk__string key = column == STK__SLICE_thread_ts ? table->thread_ts : table->thread_dur;
+    const bool any = narrow_value(c->args) && key != STK__NONE;
+    const size_t row = any ? stk__sql_find_arg(t, narrow_value(c->args), key) : 0;
+    const unsigned type = row ? t->args.type[row] & STK__ARG_TYPE : STK__ARG_NULL;
+    const double us = type == STK__ARG_INT      ? (double)t->args.value[row].integer
+                      : type == STK__ARG_DOUBLE ? t->args.value[row].real
+                                                : NAN;
+    if (fabs(us) < 9e15)
+        sqlite3_result_int64(out, llround(us * 1000));
+}
+
 static int slice_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
     const slice_cursor *c = (const slice_cursor *)cursor;
     const stk__slices *s = &c->trace->slices;
     switch (column) {
     case STK__SLICE_id:
+    case STK__SLICE_slice_id:
         sqlite3_result_int64(out, c->row);
+        break;
+    case STK__SLICE_thread_ts:
+    case STK__SLICE_thread_dur:
+        put_thread_time(c, out, column);
         break;
     case STK__SLICE_ts:
         sqlite3_result_int64(out, wide_value(c->ts));
@@ -705,6 +752,10 @@ static int slice_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int c
         sqlite3_result_int(out, (s->flags[c->row] & STK__SLICE_UNFINISHED) != 0);
         break;
     default:
+        if (column >= STK__SLICE_COLUMN_COUNT) {
+            put_arg(c, out, ((slice_table *)cursor->pVtab)->keys[column - STK__SLICE_COLUMN_COUNT]);
+            break;
+        }
         stk__slice_put(c->trace, out, column,
                        c->known_tracks[column] ? *c->known_tracks[column] : narrow_value(c->track));
         break;

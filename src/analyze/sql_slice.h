@@ -4,27 +4,30 @@
 
 #include "analyze/sql_impl.h"
 
-/* One list gives the numbers and the declaration. */
-#define STK__SLICE_COLUMNS(X)   \
-    X(id, "INTEGER")            \
-    X(ts, "INTEGER")            \
-    X(dur, "INTEGER")           \
-    X(track_id, "INTEGER")      \
-    X(category, "TEXT")         \
-    X(name, "TEXT")             \
-    X(depth, "INTEGER")         \
-    X(parent_id, "INTEGER")     \
-    X(arg_set_id, "INTEGER")    \
-    X(utid, "INTEGER")          \
-    X(upid, "INTEGER")          \
-    X(tid, "INTEGER")           \
-    X(pid, "INTEGER")           \
-    X(thread_name, "TEXT")      \
-    X(process_name, "TEXT")     \
-    X(file_id, "INTEGER")       \
-    X(is_instant, "INTEGER")    \
-    X(is_unfinished, "INTEGER") \
-    X(cat, "TEXT HIDDEN")
+/* One list gives the numbers and the declaration. Columns of args follow, one for each of stk__sql_pasted. */
+#define STK__SLICE_COLUMNS(X)      \
+    X(id, "INTEGER")               \
+    X(ts, "INTEGER")               \
+    X(dur, "INTEGER")              \
+    X(track_id, "INTEGER")         \
+    X(category, "TEXT")            \
+    X(name, "TEXT")                \
+    X(depth, "INTEGER")            \
+    X(parent_id, "INTEGER")        \
+    X(arg_set_id, "INTEGER")       \
+    X(utid, "INTEGER")             \
+    X(upid, "INTEGER")             \
+    X(tid, "INTEGER")              \
+    X(pid, "INTEGER")              \
+    X(thread_name, "TEXT")         \
+    X(process_name, "TEXT")        \
+    X(file_id, "INTEGER")          \
+    X(is_instant, "INTEGER")       \
+    X(is_unfinished, "INTEGER")    \
+    X(cat, "TEXT HIDDEN")          \
+    X(slice_id, "INTEGER HIDDEN")  \
+    X(thread_ts, "INTEGER HIDDEN") \
+    X(thread_dur, "INTEGER HIDDEN")
 
 enum {
 #define STK__SLICE_ENUM(name, type) STK__SLICE_##name,
@@ -89,8 +92,8 @@ const stk__sql_run *stk__slice_runs(stk__sql *s, stk__sql_order *order);
 uint32_t stk__slice_group_value(const stk__sql *s, const stk__sql_order *order, size_t group, size_t key);
 /* A column that is told by a string or by a track, for stk__slice_group_value and the like. */
 void stk__slice_put(const stk__trace *t, sqlite3_context *out, int column, uint32_t value);
-/* The declaration of the table, for sqlite3_declare_vtab. */
-int stk__slice_declare(sqlite3 *db);
+/* Declares the table; `args`: with these columns after its own, NULL: without any. */
+int stk__slice_declare(sqlite3 *db, const stk__sql_args *args);
 /* Ranks of one column's values; NULL when memory is out. */
 const stk__sql_map *stk__slice_map(stk__sql *s, int column);
 void stk__slice_orders_clear(stk__sql *s);

@@ -72,6 +72,7 @@ static int term_of(sqlite3_index_info *info, int constraint)
     switch (info->aConstraint[constraint].iColumn) {
     case -1:
     case STK__SLICE_id:
+    case STK__SLICE_slice_id:
         return term_of_id(op);
     case STK__SLICE_ts:
         return term_of_ts(op);
@@ -126,7 +127,7 @@ static void find_order(plan *p)
         const bool flipped = p->info->aOrderBy[i].desc != p->reverse;
         if (column == STK__SLICE_cat)
             column = STK__SLICE_category;
-        if (column < 0 || column == STK__SLICE_id) {
+        if (column < 0 || column == STK__SLICE_id || column == STK__SLICE_slice_id) {
             p->ordered = !flipped;
             return; /* no two rows are equal, so what follows does not matter */
         }
@@ -244,6 +245,8 @@ static unsigned used_columns(const plan *p)
         [STK__SLICE_thread_name] = STK__COPY_TRACK,
         [STK__SLICE_process_name] = STK__COPY_TRACK,
         [STK__SLICE_file_id] = STK__COPY_TRACK,
+        [STK__SLICE_thread_ts] = STK__COPY_ARGS,
+        [STK__SLICE_thread_dur] = STK__COPY_ARGS,
     };
     unsigned result = 0;
     for (int column = 0; column < STK__SLICE_COLUMN_COUNT; column++) {
@@ -251,6 +254,8 @@ static unsigned used_columns(const plan *p)
         if (p->info->colUsed >> column & 1 && !has_key(p, key))
             result |= 1U << copies[column];
     }
+    if (p->info->colUsed >> STK__SLICE_COLUMN_COUNT)
+        result |= 1U << STK__COPY_ARGS;
     return result;
 }
 

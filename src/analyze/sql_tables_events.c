@@ -181,6 +181,23 @@ enum {
     TEXTS = 1 << STK__ARG_STRING | 1 << STK__ARG_JSON,
 };
 
+/* The value as a text, whatever its type. */
+static void put_display(const stk__trace *t, sqlite3_context *out, size_t row)
+{
+    const unsigned type = t->args.type[row] & STK__ARG_TYPE;
+    char text[64];
+    if (type == STK__ARG_BOOL)
+        stk__sql_constant(out, t->args.value[row].integer ? "true" : "false");
+    else if (type == STK__ARG_INT)
+        sqlite3_snprintf(sizeof text, text, "%lld", (long long)t->args.value[row].integer);
+    else if (type == STK__ARG_DOUBLE)
+        sqlite3_snprintf(sizeof text, text, "%!.15g", t->args.value[row].real);
+    else
+        put_arg(t, out, row, TEXTS);
+    if (type == STK__ARG_INT || type == STK__ARG_DOUBLE)
+        sqlite3_result_text(out, text, -1, SQLITE_TRANSIENT);
+}
+
 static void args_value(stk__sql_cursor *c, sqlite3_context *out, int column, size_t row)
 {
     const stk__trace *t = c->trace;
@@ -209,6 +226,9 @@ static void args_value(stk__sql_cursor *c, sqlite3_context *out, int column, siz
         break;
     case 8:
         put_arg(t, out, row, INTS | REALS | TEXTS);
+        break;
+    case 9:
+        put_display(t, out, row);
         break;
     }
 }
@@ -278,8 +298,8 @@ const stk__sql_plain stk__sql_tables_of_events[] = {
      flow_value,
      {{1, flow_by_out}, {2, flow_by_in}}},
     {"args",
-     "id INTEGER, arg_set_id INTEGER, flat_key TEXT, key TEXT, int_value INTEGER, string_value TEXT, real_value REAL, "
-     "value_type TEXT, value",
+     "id INTEGER, arg_set_id INTEGER, flat_key TEXT COLLATE arg_key, key TEXT COLLATE arg_key, int_value INTEGER, "
+     "string_value TEXT, real_value REAL, value_type TEXT, value, display_value TEXT HIDDEN",
      args_count,
      args_value,
      {{1, args_of_set}},

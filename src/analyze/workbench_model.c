@@ -325,10 +325,10 @@ static stk_status no_such_table(const char *name, stk_error *err)
     stk__text text;
     stk__text_fixed(&text, list, sizeof list);
     for (const stk__sql_table *x = stk__sql_tables; x->name && count < STK_COUNT(names); x++) {
-        if (strcmp(x->kind, "function") != 0) {
+        if (strcmp(x->kind, "table") == 0) /* views are many, and most are other names of these */
             stk__text_printf(&text, "%s%s", count ? ", " : "", x->name);
+        if (strcmp(x->kind, "function") != 0)
             names[count++] = x->name;
-        }
     }
     const char *nearest = stk__nearest(name, names, count);
     if (nearest)

@@ -64,16 +64,17 @@ static void set_place(stk_error *err, const char *sql, size_t offset)
 
 static stk_status sql_failed(sqlite3 *db, int code, const char *sql, stk_error *err)
 {
-    const int offset = sqlite3_error_offset(db);
+    int offset;
+    const char *message = stk__sql_message(db, sql, &offset);
     if (code == SQLITE_INTERRUPT)
         return stk_error_set(err, STK_CANCELLED, "the query was cancelled");
     if (code == SQLITE_NOMEM)
         return stk_error_set(err, STK_NOMEM, "out of memory while the query ran");
     const bool denied = code == SQLITE_AUTH;
     const stk_status status =
-        stk_error_set(err, code == SQLITE_IOERR || code == SQLITE_FULL ? STK_IO : STK_INVALID, "SQL: %.400s%s",
-                      sqlite3_errmsg(db), denied ? "; a query can read the trace and nothing else" : "");
-    if (err && offset >= 0 && (size_t)offset <= strlen(sql))
+        stk_error_set(err, code == SQLITE_IOERR || code == SQLITE_FULL ? STK_IO : STK_INVALID, "SQL: %.400s%s", message,
+                      denied ? "; a query can read the trace and nothing else" : "");
+    if (err && offset >= 0)
         set_place(err, sql, (size_t)offset);
     return status;
 }

@@ -297,7 +297,7 @@ def test_tables_are_listed_and_names_suggested() -> None:
         if kind != "function":
             assert trace.table(name).names
     with pytest.raises(stoker.InvalidError, match="did you mean 'slice'"):
-        trace.table("slices")
+        trace.table("slicee")
 
 
 def test_the_code_of_the_guide_runs(traces: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,54 @@ def test_bigquery_rows_fit_their_schema(program, directory, trace):
     assert "UNNEST(args)" in read(out, "queries.sql")
 
 
+def view_in_sqlite(out, trace):
+    """The tables of an export for BigQuery and its view, in SQLite; only what the two write differently is changed."""
+    database = sqlite3.connect(":memory:")
+    for table, name in (("slice", "schema.json"), ("counter", "schema-counter.json")):
+        types = {"INTEGER": int, "BOOLEAN": int}
+        fields = [(f["name"], types.get(f["type"], str) if f["type"] != "FLOAT" else float) for f in json.loads(read(out, name))]
+        database.execute("CREATE TABLE %s(%s)" % (table, ", ".join(field for field, _ in fields)))
+        for row in exportlib.lines(out, table):
+            row = dict(row, args=json.dumps(row["args"])) if "args" in row else row
+            values = [kind(row[field]) if field in row else None for field, kind in fields]
+            database.execute("INSERT INTO %s VALUES (%s)" % (table, ", ".join("?" * len(values))), values)
+    fields = ", ".join("json_extract(value, '$.%s') AS %s" % (f, f) for f in ("key", "string_value", "int_value", "double_value"))
+    view = read(out, "view.sql").replace("@DATASET@.", "").replace("OR REPLACE ", "").replace("UNNEST(args)", (
+        "(SELECT %s FROM json_each(args))" % fields)).replace("AS STRING", "AS TEXT").replace("id AS index", 'id AS "index"')
+    database.executescript(view)
+    return database
+
+
+def test_view_of_bigquery_answers_queries_for_chrome_traces(program, directory, trace):
+    out = export(program, directory, "bigquery", source=trace)
+    database = view_in_sqlite(out, trace)
+    events = list(exportlib.events(1, 2000))
+    slices = [e for e in events if e["ph"] == "X"]
+    query = ("SELECT sum(dur) as total_dur, avg(dur) as avg_dur, min(dur) as min_dur, max(dur) as max_dur, arg_text "
+             "FROM `trace_events` WHERE ph = 'X' group by arg_text order by 1 desc limit 20")
+    wanted = {}
+    for event in slices:
+        wanted.setdefault(event["args"].get("text"), []).append(event["dur"])
+    rows = database.execute(query).fetchall()
+    assert len(rows) == len(wanted)
+    for total, mean, low, high, text in rows:
+        durations = wanted[text]
+        assert abs(total - sum(durations)) < 1e-3 and (low, high) == (min(durations), max(durations)), text
+        assert abs(mean - sum(durations) / len(durations)) < 1e-3, text
+    columns = [column[0] for column in database.execute("SELECT * FROM trace_events LIMIT 1").description]
+    assert columns[:9] == ["index", "ph", "cat", "name", "pid", "tid", "ts", "dur", "value"], columns
+    # size or Size, which BigQuery takes for one column; args of one type keep it
+    assert sorted(column.lower() for column in columns[9:]) == ["arg_" + key for key in (
+        "big", "flag", "none", "shape", "size", "text")], columns
+    counts = dict(database.execute("SELECT ph, count(*) FROM trace_events GROUP BY ph"))
+    assert counts == {ph: sum(1 for e in events if e["ph"] == ph) for ph in "XiC"}, counts
+    assert database.execute("SELECT count(*) FROM trace_events WHERE ph = 'i' AND dur IS NOT NULL").fetchone() == (0,)
+    # a query of queries.sql that SQLite can run too
+    part = next(part for part in read(out, "queries.sql").split(";") if "FROM trace_events" in part)
+    assert len(database.execute(part).fetchall()) == len({e["name"] for e in slices})
+    database.close()
+
+
 def test_integers_of_clickhouse_are_those_of_the_trace(program, directory, trace):
     out = export(program, directory, "clickhouse", source=trace)
     wanted = [e["args"]["size"] for e in exportlib.events(1, 2000) if e["ph"] == "X" and e["args"]]
@@ -131,6 +179,7 @@ def test_scripts_run_and_quote_names(program, directory, trace):
             assert "INSERT INTO `slice` FORMAT JSONEachRow" in calls
         elif len(arguments) == 1:
             assert calls.count("my-data.slice") > 3 and "slice-00001.ndjson" in calls
+            assert calls[-2:] == ["query", "--use_legacy_sql=false"], calls[-3:]
         else:
             assert calls.count("my-data.slice") == 1 and "gs://b/a b/slice-*.ndjson" in calls
     assert subprocess.run([os.path.join(directory, "out 'put\" $(x) bigquery", "load.sh")], env=env,

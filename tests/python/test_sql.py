@@ -29,6 +29,33 @@ TRACE = {"traceEvents": [
     {"ph": "C", "pid": 1, "ts": 5, "name": "memory", "args": {"bytes": 7}},
     {"ph": "Z", "pid": 1, "tid": 1, "ts": 1},
 ]}
+# Two queries that were published for timelines of TensorFlow 1 in BigQuery, as they are but for the name of the project.
+FLATTEN = """SELECT
+index,
+traceEvent.ph,
+traceEvent.cat,
+traceEvent.name,
+traceEvent.pid,
+traceEvent.tid,
+traceEvent.ts,
+traceEvent.dur,
+traceEvent.args.name as arg_name,
+traceEvent.args.op as arg_op
+FROM
+`my-project-dev.traces.tf115` AS t,
+UNNEST(t.traceEvents) as traceEvent WITH OFFSET AS index;
+"""
+TOTALS = """SELECT
+sum(dur) as total_dur,
+avg(dur) as avg_dur,
+min(dur) as min_dur,
+max(dur) as max_dur,
+arg_name
+FROM `my-project-dev.traces.tf115_processed`
+group by arg_name order by 1 desc
+limit 20;
+"""
+SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data", "repro", "traces")
 RECIPE = "SELECT name, sum(dur), avg(dur), min(dur), max(dur) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20"
 
 
@@ -126,6 +153,112 @@ def test_mistakes_show_place_and_name(program, directory):
         assert lines[-1] == hint, lines
         if column is not None:
             assert lines[2] == " " * (2 + column) + "^", lines
+
+
+def write_timelines(directory):
+    """Timelines of TensorFlow 1: names are in args."""
+    paths, events = [], []
+    for step in range(3):
+        found = [{"ph": "X", "cat": "Op", "name": "unknown", "pid": 1, "tid": i, "ts": 1584128411446459 + 10 * step + i,
+                  "dur": 100 * (i + 1) + step, "args": {"name": name, "op": "unknown"}}
+                 for i, name in enumerate(("MatchingFiles:MatchingFiles", "Iterator::Model", "it's `quoted`"))]
+        path = os.path.join(directory, "timeline-%d.json" % step)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": found}, file)
+        paths.append(path)
+        events += found
+    return paths, events
+
+
+def write_script(directory, text):
+    path = os.path.join(directory, "pasted.sql")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_queries_of_bigquery_run_as_pasted(program, directory):
+    paths, events = write_timelines(directory)
+    done = run(program, *paths, "--format", "json", "-f", write_script(directory, FLATTEN))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert list(rows[0]) == ["index", "ph", "cat", "name", "pid", "tid", "ts", "dur", "arg_name", "arg_op"], rows[0]
+    found = sorted((row["ph"], row["cat"], row["pid"], row["tid"], row["ts"], row["dur"], row["arg_name"]) for row in rows)
+    assert found == sorted((e["ph"], e["cat"], e["pid"], e["tid"], e["ts"], e["dur"], e["args"]["name"]) for e in events)
+    assert sorted(row["index"] for row in rows) == list(range(len(events)))
+    done = run(program, *paths, "--format", "json", "-f", write_script(directory, TOTALS))
+    assert done.returncode == 0, done.stderr
+    wanted = {}
+    for event in events:
+        wanted.setdefault(event["args"]["name"], []).append(event["dur"])
+    assert [(r["arg_name"], r["total_dur"], r["avg_dur"], r["min_dur"], r["max_dur"]) for r in json.loads(done.stdout)] == sorted(
+        ((name, sum(d), sum(d) / len(d), min(d), max(d)) for name, d in wanted.items()), key=lambda row: -row[1])
+    assert answer(program, paths[0], "SELECT arg_name, sum(dur) AS ns FROM slice GROUP BY 1 ORDER BY 2 LIMIT 1") == [
+        {"arg_name": "MatchingFiles:MatchingFiles", "ns": 100000}]
+
+
+def test_queries_of_the_document_run_on_its_timelines(program, directory):
+    folder = os.path.join(SHARED, "tf1_timelines")
+    if not os.path.isdir(folder):
+        print("skipped: no timelines in", folder)
+        return
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    done = run(program, *paths, "--format", "json", "-f", os.path.join(SHARED, "q1.sql"))
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in json.loads(done.stdout) if row["ph"] == "X"]
+    events = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            events += [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    assert sorted((row["ts"], row["dur"], row["arg_name"]) for row in rows) == sorted(
+        (event["ts"], event["dur"], event["args"]["name"]) for event in events)
+    done = run(program, *paths, "--format", "json", "-f", os.path.join(SHARED, "q2.sql"))
+    assert done.returncode == 0, done.stderr
+    totals = {row["arg_name"]: row["total_dur"] for row in json.loads(done.stdout)}
+    assert totals["MatchingFiles:MatchingFiles"] == sum(
+        event["dur"] for event in events if event["args"]["name"] == "MatchingFiles:MatchingFiles")
+
+
+def test_double_quotes_are_not_strings(program, directory):
+    path = write_trace(directory)
+    for query, value in (('SELECT extract_arg(arg_set_id, "name") FROM slice', "name"),
+                         ('SELECT name FROM slice WHERE name = "matmul"', "matmul"),
+                         ('SELECT * FROM top("matmul")', "matmul")):
+        done = run(program, path, "-q", query)
+        assert done.returncode == 2 and done.stdout == "", done
+        assert "strings are in single quotes: '%s'" % value in done.stderr.splitlines()[0], done.stderr
+        assert done.stderr.splitlines()[2] == "  " + " " * query.index('"') + "^", done.stderr
+    done = run(program, path, "-q", 'SELECT arg_none FROM slice')
+    assert done.returncode == 2 and "no slice has an arg 'none'" in done.stderr, done
+
+
+def test_statements_of_perfetto(program, directory):
+    path = write_trace(directory)
+    done = run(program, path, "--format", "csv", "-f", write_script(directory, """
+-- As published.
+INCLUDE PERFETTO MODULE slices.with_context;
+INCLUDE PERFETTO MODULE android.startup.startups;
+CREATE PERFETTO TABLE ops AS SELECT * FROM thread_or_process_slice WHERE category = 'cpu_op';
+SELECT count(*) AS n FROM ops;
+SELECT value FROM args WHERE key = 'args.files';
+SELECT name, severity FROM stats;
+"""))
+    assert done.returncode == 0 and done.stdout == "n\n3\nvalue\n12\nname,severity\nno_phase,data_loss\n", done
+    done = run(program, path, "-q", "INCLUDE PERFETTO MODULE android.startup.startups", "-q", "SELECT * FROM android_startups")
+    assert done.returncode == 2 and done.stderr == (
+        "stoker: SQL: no such table: android_startups (stoker does not have Perfetto's module android.startup.startups)\n"), done
+
+
+def test_commands_run_through_options(program, directory):
+    path = write_trace(directory)
+    done = run(program, path, "-q", ".tables", "-q", ".schema slice")
+    assert done.returncode == 0 and "recorded_total" in done.stdout and "track_id INTEGER" in done.stdout, done
+    script = write_script(directory, "-- first\n.format csv\nSELECT 1 AS a;\n  .format json\nSELECT 2 AS b;\n.quit\nSELECT 3")
+    done = run(program, path, "-f", script, "-q", "SELECT 4")
+    assert done.returncode == 0 and done.stdout == 'a\n1\n[\n{"b":2}\n]\n', done
+    done = run(program, path, "-q", ".tabels")
+    assert done.returncode == 2 and "did you mean '.tables'?" in done.stderr, done
+    assert {row["name"] for row in json.loads(run(program, path, "--format", "json", "-q", ".tables").stdout)} >= {"slice", "stats"}
 
 
 def test_files_stay_closed(program, directory):

@@ -275,7 +275,7 @@ static void a_name_that_is_no_table_is_told_with_those_that_are(void **state)
     stk_table *table = NULL;
     stk_error err;
     stk_error_clear(&err);
-    assert_int_equal(stk_trace_table(trace, "slices", &table, &err), STK_INVALID);
+    assert_int_equal(stk_trace_table(trace, "slicee", &table, &err), STK_INVALID);
     assert_non_null(strstr(err.message, "did you mean 'slice'"));
     assert_non_null(strstr(err.message, "recorded_total"));
     assert_null(table);

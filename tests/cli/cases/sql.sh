@@ -11,7 +11,7 @@ END
 echo "SELECT * FROM overlap('a*', 'b');" | "$STOKER" sql run.json
 "$STOKER" sql run.json -q 'SELECT nme FROM slice'
 echo "exit $?"
-"$STOKER" sql run.json -q 'SELECT * FROM slices'
+"$STOKER" sql run.json -q 'SELECT * FROM slicees'
 echo "exit $?"
 "$STOKER" sql run.json -q "ATTACH 'other.db' AS o"
 echo "exit $?"
