@@ -199,9 +199,8 @@ static stk_status analyse(stk__diagnosis *d, const stk__classifier *c, stk_error
         status = explain_gaps(d, c, &rt, err);
     if (status == STK_OK)
         status = stk__stage_find(d, c, owners, err);
-    if (status == STK_OK)
-        stk__stage_of_host(d);
     if (status == STK_OK) {
+        stk__host_name(d);
         add_up(d);
         find_slowest(d);
     }

@@ -90,7 +90,9 @@ static bool tell_steps(stk__diagnosis *d)
     char marker[4 * sizeof d->steps.marker];
     stk__escape_terminal(d->steps.marker, marker, sizeof marker);
     stk__text_printf(t, "%zu step%s, ", d->figure_count, d->figure_count == 1 ? "" : "s");
-    if (d->steps.from == STK__STEPS_MARKERS)
+    if (d->rank_count && d->ranks[0].kind == STK__STEP_TIMELINE)
+        stk__text_puts(t, "one in each timeline of TensorFlow 1");
+    else if (d->steps.from == STK__STEPS_MARKERS)
         stk__text_printf(t, "from the markers \"%s\"", marker);
     else
         stk__text_printf(t, "inferred from \"%s\", which comes back at regular intervals (confidence %.0f %%)", marker,
@@ -277,6 +279,7 @@ static bool tell_stage(stk__diagnosis *d)
         [STK__STAGE_OPS] = "of the workers' busy time",
         [STK__STAGE_WORKERS] = "of the worker processes' busy time",
         [STK__STAGE_INSIDE] = "of the time inside the wait",
+        [STK__STAGE_TIMELINE] = "of the time that IteratorGetNext waited",
         [STK__STAGE_HOST] = "of the time in which the training thread loads data",
     };
     const stk__stage *stage = &d->stage;
@@ -494,6 +497,7 @@ static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
     const char *name = stk__stage_label(d, stage->rows[0].name, &size);
     put_row(d, sentence_start(&s), &stage->rows[0]);
     switch (stage->kind) {
+    case STK__STAGE_TIMELINE:
     case STK__STAGE_TF_DATA: {
         bool prefetches = false;
         for (size_t i = 0; i < stage->count; i++)

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/diagnose_impl.h"
+#include "analyze/diagnose_stage.h"
 #include "analyze/input_names.h"
-#include "analyze/python_frames.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -486,9 +485,10 @@ void stk__host_clear(stk__host *h)
 
 /* ---- as a stage ---- */
 
-static void name_host(stk__diagnosis *d, const stk__rank *rank)
+void stk__host_name(stk__diagnosis *d)
 {
-    for (size_t i = 0; i < rank->host.function_count; i++) {
+    const stk__rank *rank = &d->ranks[d->worst];
+    for (size_t i = 0; !rank->visible && i < rank->host.function_count; i++) {
         const stk__host_function *f = &rank->host.functions[i];
         if (f->meaning != STK__HOST_KNOWN && f->ns > d->host.ns)
             d->host = *f;
@@ -496,37 +496,20 @@ static void name_host(stk__diagnosis *d, const stk__rank *rank)
     d->host_percent = stk__percent_of(d->host.ns, rank->step_ns);
 }
 
-static void offer_row(stk__stage *stage, const stk__host_function *f)
+bool stk__stage_host(stk__stage_finder *finder, stk__stage *stage)
 {
-    size_t at = stage->count;
-    while (at && stage->rows[at - 1].ns < f->ns)
-        at--;
-    if (at == STK__STAGE_ROWS)
-        return;
-    if (stage->count == STK__STAGE_ROWS)
-        stage->count--;
-    memmove(&stage->rows[at + 1], &stage->rows[at], (stage->count - at) * sizeof stage->rows[0]);
-    stage->rows[at] = (stk__stage_row){.name = f->at.name, .file = f->at.file, .line = f->at.line, .ns = f->ns, .calls = f->calls};
-    stage->count++;
-}
-
-void stk__stage_of_host(stk__diagnosis *d)
-{
-    const stk__rank *rank = &d->ranks[d->worst];
-    stk__stage *stage = &d->stage;
-    if (rank->visible)
-        return;
-    name_host(d, rank);
-    if (stage->count)
-        return;
-    for (size_t i = 0; i < rank->host.function_count; i++) {
+    const stk__rank *rank = &finder->d->ranks[finder->rank];
+    for (size_t i = 0; !rank->visible && i < rank->host.function_count; i++) {
         const stk__host_function *f = &rank->host.functions[i];
         if (f->meaning != STK__HOST_INPUT || f->ns <= 0)
             continue;
-        offer_row(stage, f);
-        stage->total_ns += f->ns;
+        const uint32_t row = stk__stage_sum_named(finder, 0, f->at.name, f->at.file, f->at.line);
+        if (row == STK__NONE)
+            return false;
+        finder->sums[row].ns += f->ns;
+        finder->sums[row].calls += f->calls;
     }
-    for (size_t i = 0; i < stage->count; i++)
-        stage->rows[i].share = stage->rows[i].ns / stage->total_ns;
+    stk__stage_take(finder, stage);
     stage->kind = stage->count ? STK__STAGE_HOST : STK__STAGE_NONE;
+    return true;
 }

@@ -94,6 +94,7 @@ typedef enum stk__stage_kind {
     STK__STAGE_OPS,     /* ours, by the time of the workers */
     STK__STAGE_WORKERS, /* other processes among the files */
     STK__STAGE_INSIDE,  /* slices within the waits, on the waiting thread */
+    STK__STAGE_TIMELINE, /* ops that ran while IteratorGetNext waited */
     STK__STAGE_HOST,    /* functions of the training thread that load data */
 } stk__stage_kind;
 
@@ -181,8 +182,8 @@ bool stk__host_find(const stk__classifier *c, uint32_t main_track, const stk__st
 /* The type of event that a function's time is; `count_input`: what loads data is a wait for it. */
 unsigned stk__host_type(const stk__host_function *f, bool count_input);
 void stk__host_clear(stk__host *h);
-/* Makes the stage of what loads data on the training thread of the worst rank. */
-void stk__stage_of_host(stk__diagnosis *d);
+/* Chooses the function of the worst rank that the report names. */
+void stk__host_name(stk__diagnosis *d);
 
 /* diagnose_stage.c: which stage of the input takes the time. */
 stk_status stk__stage_find(stk__diagnosis *d, const stk__classifier *c, const uint32_t *owners, stk_error *err);

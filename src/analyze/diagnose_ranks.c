@@ -22,7 +22,9 @@ static bool ranks_collect(stk__diagnosis *d)
     for (size_t i = 0; i < d->steps.count; i++) {
         const stk__step *s = &d->steps.rows[i];
         stk__rank *last = d->rank_count ? &d->ranks[d->rank_count - 1] : NULL;
-        if (last && last->file == s->file && last->process == s->process) {
+        /* Timelines of one process that were joined are one trainer, whatever files they are from. */
+        const bool joined = s->kind == STK__STEP_TIMELINE && s->process != STK__NONE;
+        if (last && (last->file == s->file || joined) && last->process == s->process) {
             last->step_count++;
             continue;
         }

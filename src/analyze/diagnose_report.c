@@ -189,6 +189,7 @@ static void put_stage(const stk__diagnosis *d, stk__text *t)
         [STK__STAGE_OPS] = "Ops of the pipeline, by the workers' time",
         [STK__STAGE_WORKERS] = "What the worker processes do",
         [STK__STAGE_INSIDE] = "What runs inside the wait",
+        [STK__STAGE_TIMELINE] = "What ran while IteratorGetNext waited",
         [STK__STAGE_HOST] = "What loads data in the training thread",
     };
     if (!d->stage.count)
@@ -415,7 +416,7 @@ static void json_stage_row(const stk__diagnosis *d, stk__text *t, const stk__sta
 
 static void json_stage(const stk__diagnosis *d, stk__text *t)
 {
-    static const char *const kinds[] = {"none", "tf_data", "ops", "worker_processes", "inside_wait", "host"};
+    static const char *const kinds[] = {"none", "tf_data", "ops", "worker_processes", "inside_wait", "timeline", "host"};
     const stk__stage *stage = &d->stage;
     if (!stage->count) {
         key(t, "stage");

@@ -237,9 +237,13 @@ static bool find(stk__stage_finder *f, stk__stage *stage)
         return false;
     if (!stage->count && !stk__stage_ops(f, stage, STK__NONE))
         return false;
+    if (!stage->count && f->d->ranks[f->rank].kind == STK__STEP_TIMELINE && !stk__stage_timeline(f, stage))
+        return false;
     if (!stage->count && !stk__stage_iterators(f, stage))
         return false;
     if (!stage->count && !stk__stage_workers(f, stage))
+        return false;
+    if (!stage->count && !stk__stage_host(f, stage))
         return false;
     return stage->count || stk__stage_inside(f, stage);
 }

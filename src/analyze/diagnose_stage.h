@@ -39,11 +39,13 @@ void stk__stage_drop(stk__stage_finder *f);
 
 /*
  * The ways, each with what it found in stage->kind. False: out of memory.
- * diagnose_ops.c, diagnose_iterators.c, diagnose_workers.c, diagnose_inside.c
+ * diagnose_ops.c, diagnose_timeline.c, diagnose_iterators.c, diagnose_workers.c, diagnose_host.c, diagnose_inside.c
  */
 bool stk__stage_ops(stk__stage_finder *f, stk__stage *stage, uint32_t owner);
+bool stk__stage_timeline(stk__stage_finder *f, stk__stage *stage);
 bool stk__stage_iterators(stk__stage_finder *f, stk__stage *stage);
 bool stk__stage_workers(stk__stage_finder *f, stk__stage *stage);
+bool stk__stage_host(stk__stage_finder *f, stk__stage *stage);
 bool stk__stage_inside(stk__stage_finder *f, stk__stage *stage);
 
 /* Whether a track is that of a process which feeds the trainers. */

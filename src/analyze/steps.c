@@ -558,12 +558,14 @@ stk_status stk__steps_find_told(const stk__trace *t, const stk__told *told, stk_
     STK_TRY(stk__classifier_init(&c, t, told, err));
     marks m = {0};
     stk__steps found = {0};
-    stk_status status = collect(&c, steps, &m, err);
+    stk_status status = steps ? STK_OK : stk__steps_of_timelines(&c, &found, err);
+    if (status == STK_OK && !found.count)
+        status = collect(&c, steps, &m, err);
     if (status == STK_OK && m.count)
         status = choose(t, &m, err);
     if (status == STK_OK && m.count)
         status = steps_from_marks(&c, &m, &found, err);
-    else if (status == STK_OK && !steps)
+    else if (status == STK_OK && !steps && !found.count)
         status = stk__steps_infer(&c, &found, err);
     stk__free(m.rows);
     stk__classifier_clear(&c);

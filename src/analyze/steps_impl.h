@@ -16,6 +16,7 @@
  * - XPROF: TensorFlow's and JAX' annotations ("train", with step_num) may span the call alone. XProf takes the
  *   marker's interval as it is, and so do we, but for the verdict: see stk__steps_close_gaps.
  * - LIGHTNING: run_training_batch leaves the fetch out, which is a slice of its own before it: as RECORDER.
+ * - TIMELINE: a file of TensorFlow 1, which holds one step.
  * - DEVICE: the row "Steps" of a device, which XProf takes where the host's markers do not hold the device's work.
  */
 typedef enum stk__step_kind {
@@ -26,11 +27,15 @@ typedef enum stk__step_kind {
     STK__STEP_XPROF,
     STK__STEP_LIGHTNING,
     STK__STEP_DEVICE,
+    STK__STEP_TIMELINE,
     STK__STEP_KINDS
 } stk__step_kind;
 
 /* Adds the steps of files without markers; `out` is empty. Leaves it so when nothing is regular enough. */
 stk_status stk__steps_infer(const stk__classifier *c, stk__steps *out, stk_error *err);
+
+/* One step for each timeline of TensorFlow 1; none where no file is one. steps_timeline.c */
+stk_status stk__steps_of_timelines(const stk__classifier *c, stk__steps *out, stk_error *err);
 
 /*
  * A loop may fetch outside of its markers. Where markers of XProf's kind leave time between them, each step but the

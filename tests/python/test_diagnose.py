@@ -153,6 +153,36 @@ def test_stage_of_tf_data_is_the_map_behind_the_prefetch(program, directory):
     assert any("ParallelMapV2" in line for line in found["what_to_do"]), found["what_to_do"]
 
 
+def timeline(step, start, wait):
+    """One file as TensorFlow 1 writes it, where its own names could not be parsed: the op is in args."""
+    device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    ops = [("IteratorGetNext:IteratorGetNext", 0, wait), ("Iterator::Model", 10, wait - 20),
+           ("MatchingFiles:MatchingFiles", 20, 0.7 * wait), ("Iterator::Model::Map", 15, wait - 40),
+           ("dense/MatMul:MatMul", wait, 1000 - wait)]
+    events = [tracelib.meta("process_name", 1, 0, name=device + " Compute"),
+              tracelib.meta("process_name", 2, 0, name=device + " Tensors")]
+    for row, (name, ts, dur) in enumerate(ops):
+        events.append({"ph": "X", "cat": "Op", "name": "unknown", "pid": 1, "tid": row, "ts": start + ts, "dur": dur,
+                       "args": {"name": name, "op": "unknown"}})
+    return {"traceEvents": events}
+
+
+def test_each_timeline_of_tensorflow_1_is_a_step(program, directory):
+    """Files come by name, which is not the order of time; MatchingFiles is the last to start within the wait."""
+    paths = []
+    for step in (0, 100, 900, 1000):
+        paths.append(os.path.join(directory, "timeline-%d.json" % step))
+        with open(paths[-1], "w", encoding="utf-8") as file:
+            json.dump(timeline(step, 1584128411446459 + 2000 * step, 600), file)
+    found = json.loads(run(program, *sorted(paths), "--json").stdout)
+    assert found["verdict"] == "highly_input_bound" and abs(found["input_percent"] - 60) < 0.1, found
+    assert found["steps"] == 4 and len(found["ranks"]) == 1, found
+    assert found["stage"]["kind"] == "timeline" and found["stage"]["name"].startswith("MatchingFiles"), found["stage"]
+    assert abs(found["stage"]["share"] - 0.7) < 0.01, found["stage"]
+    assert {step["number"] for step in found["slowest_steps"]} <= {0, 100, 900, 1000}, found["slowest_steps"]
+    assert not any("torch" in line for line in found["what_to_do"]), found["what_to_do"]
+
+
 def test_stage_of_our_recorder_is_the_op(program, directory):
     found = diagnose(program, directory, tracelib.recorder(0.6))
     stage = found["stage"]
