@@ -109,8 +109,8 @@ static void judge(stk__diagnosis *d)
         d->confidence *= 0.6;
     else if (!d->visible)
         d->confidence *= 0.7; /* functions are known by what they call, or by their names */
-    if (d->figure_count < 3)
-        d->confidence *= 0.7;
+    if (d->figure_count < 10) /* one step more may change much */
+        d->confidence *= d->figure_count < 3 ? 0.7 : 0.9;
 }
 
 /* ---- ranks ---- */

@@ -191,6 +191,16 @@ stk_status stk__stage_find(stk__diagnosis *d, const stk__classifier *c, const ui
 /* diagnose_advice.c: evidence, what to do and what it would gain, in words. False: out of memory. */
 bool stk__diagnosis_explain(stk__diagnosis *d, const stk__classifier *c);
 
+/* diagnose_framework.c: whose trace it is, by names that only one of them writes. */
+typedef enum stk__framework { STK__NO_FRAMEWORK, STK__TORCH, STK__TENSORFLOW, STK__JAX } stk__framework;
+enum { STK__DEVICES = 4 };
+stk__framework stk__framework_of(const stk__trace *t);
+const char *stk__framework_name(stk__framework is); /* NULL: none */
+const char *stk__how_to_mark(stk__framework is);
+const char *stk__how_to_show_waits(stk__framework is, bool has_stacks);
+/* Names of the devices, each once; `out` has room for STK__DEVICES. */
+size_t stk__device_names(const stk__trace *t, stk__string *out);
+
 /* "Iterator::Root::Prefetch::ParallelMapV2[0]" -> "ParallelMapV2"; other names as they are. */
 const char *stk__stage_label(const stk__diagnosis *d, stk__string name, size_t *out_size);
 /* The Python function that a row is about; false: it is something else. */

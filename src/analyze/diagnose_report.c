@@ -441,6 +441,23 @@ static void json_stage(const stk__diagnosis *d, stk__text *t)
     stk__text_puts(t, "]}");
 }
 
+static void json_trace(const stk__diagnosis *d, stk__text *t)
+{
+    const char *framework = stk__framework_name(stk__framework_of(d->trace));
+    stk__string devices[STK__DEVICES];
+    const size_t count = stk__device_names(d->trace, devices);
+    key(t, "framework");
+    if (framework)
+        stk__text_json_str(t, framework);
+    else
+        stk__text_puts(t, "null");
+    json_open(t, "devices", '[');
+    for (size_t i = 0; i < count; i++)
+        json_string(d, t, NULL, devices[i]);
+    stk__text_putc(t, ']');
+    json_int(t, "trace_ns", stk__time_between(d->trace->start_ns, d->trace->end_ns));
+}
+
 static void json_host(const stk__diagnosis *d, stk__text *t)
 {
     static const char *const meanings[] = {"unknown", "input", "other"};
@@ -539,6 +556,7 @@ void stk__diagnosis_json(const stk__diagnosis *d, stk__text *t)
     json_slowest(d, t);
     json_stage(d, t);
     json_host(d, t);
+    json_trace(d, t);
     json_gaps(d, t);
     json_list(t, "what_to_do", d->advice, d->advice_count);
     json_what_ifs(d, t);

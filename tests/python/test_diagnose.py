@@ -178,7 +178,7 @@ def test_each_timeline_of_tensorflow_1_is_a_step(program, directory):
     assert found["verdict"] == "highly_input_bound" and abs(found["input_percent"] - 60) < 0.1, found
     assert found["steps"] == 4 and len(found["ranks"]) == 1, found
     assert found["stage"]["kind"] == "timeline" and found["stage"]["name"].startswith("MatchingFiles"), found["stage"]
-    assert abs(found["stage"]["share"] - 0.7) < 0.01, found["stage"]
+    assert abs(found["stage"]["share"] - 420 / 580) < 0.01, found["stage"]  # of what runs within the wait
     assert {step["number"] for step in found["slowest_steps"]} <= {0, 100, 900, 1000}, found["slowest_steps"]
     assert not any("torch" in line for line in found["what_to_do"]), found["what_to_do"]
 
