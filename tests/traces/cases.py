@@ -107,7 +107,7 @@ def tensorflow():
     def one(name, options, verdict, stage, text):
         return case("tf_" + name, "tfdata", options, verdict, True, stage, text)
     yield one("slow_map", "--pipeline slow_map --share 0.75", BOUND, r"Map", "map() of a py_function that sleeps, then batch().")
-    yield one("slow_map_moderate", "--pipeline slow_map --share 0.56", SOME, r"Map",
+    yield one("slow_map_moderate", "--pipeline slow_map --share 0.49", SOME, r"Map",
               "map() of a py_function that sleeps, a little longer than a step.")
     yield one("slow_map_unmarked", "--pipeline slow_map --share 0.75 --no-marks", BOUND, r"Map",
               "map() of a py_function that sleeps, then batch(); no step marks.")
