@@ -123,16 +123,16 @@ def tensorflow():
               "interleave() of generators that sleep.")
     yield one("shuffle", "--pipeline shuffle --share 0.75", BOUND, r"Shuffle|Generator|FlatMap",
               "shuffle() whose buffer is filled anew all the time from a generator that sleeps.")
-    yield one("slow_batch", "--pipeline slow_batch --share 0.8", BOUND, r"Batch", "batch() of very large tensors.")
+    yield one("slow_batch", "--pipeline slow_batch --rounds 1 --share 0.8", BOUND, r"Batch", "batch() of very large tensors.")
     yield one("ahead", "--pipeline ahead --share 0", NOT, None,
               "prefetch() that keeps up: its thread is busy for most of a step, the loop never waits.")
     yield one("ahead_unmarked", "--pipeline ahead --share 0 --no-marks", NOT, None,
               "prefetch() that keeps up: its thread is busy for most of a step, the loop never waits; no step marks.")
     yield one("parallel_ahead", "--pipeline parallel_map --share 0", NOT, None, "Parallel map() and prefetch() that keep up.")
     yield case("keras_fit_bound", "keras_fit", "--share 0.75", BOUND, True, r"Map",
-               "model.fit() under Keras' TensorBoard callback; map() of a py_function that sleeps.")
+               "model.fit() with step marks, as Keras' TensorBoard callback sets them; map() of a py_function that sleeps.")
     yield case("keras_fit_compute", "keras_fit", "--share 0.1", NOT, True, None,
-               "model.fit() under Keras' TensorBoard callback; input keeps up.")
+               "model.fit() with step marks, as Keras' TensorBoard callback sets them; input keeps up.")
 
 
 def jax():

@@ -57,7 +57,8 @@ class Recorder:
         names = ["rank%d.json" % rank for rank in range(case["ranks"])] if "ranks" in case else [out]
         command = [self.python, "train.py", "--out", "rankRANK.json" if "ranks" in case else out, *case["options"]]
         if case.get("spy") == "beside":
-            command = [self.spy, "record", "--subprocesses", "--format", "chrometrace", "-o", "spy.json", "--", *command]
+            command = [self.spy, "record", "--subprocesses", "--rate", "30", "--format", "chrometrace", "-o", "spy.json", "--",
+                       *command]
             names.append("spy.json")
         process = self.start(command)
         output, _ = process.communicate(timeout=300)
@@ -184,7 +185,7 @@ def unfit(case, steps):
     share = share_of(steps)
     if verdict_of(share) != case["verdict"] or 3.2 < share < 7 or 17.5 < share < 23:
         return "%.1f %% of the time is fetching" % share
-    if "--no-marks" in case["options"] or case.get("spy") == "alone" or case["loop"] == "jax_loop":
+    if "--no-marks" in case["options"] or case.get("spy") == "alone" or case["loop"] == "jax_loop" and "--marks" not in case["options"]:
         # Whoever has to guess the steps may miss one.
         apart = max(abs(share - share_of(steps[:i] + steps[i + 1:])) for i in range(len(steps)))
         if apart > 1:

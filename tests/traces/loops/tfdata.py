@@ -131,7 +131,7 @@ def shuffle(slow):
 
 def slow_batch(slow):
     """Large samples, which the batch copies into one tensor; the step looks at a part of them."""
-    big = tf.ones([round(1000000 * slow.factor)])
+    big = tf.ones([round(2000000 * slow.factor)])
     return tf.data.Dataset.from_tensors(big).repeat().batch(BATCH)
 
 
