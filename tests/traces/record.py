@@ -17,9 +17,16 @@ import cases
 LOOPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loops")
 # Paths get into profiles: this one tells nothing about the machine. Two recorders need two of them.
 PLACE = os.environ.get("STOKER_TRACES_PLACE", "/tmp/train")
-MOST_BYTES, TRIES, SPY_SECONDS = 300000, 6, 4
+MOST_BYTES, TRIES, SPY_SECONDS = 300000, 6, 8
 FRAMEWORKS = {"tfdata": "tensorflow", "keras_fit": "tensorflow", "jax_loop": "jax"}
 PACKAGES = {"torch": "torch", "tensorflow": "tensorflow_cpu", "jax": "jax"}
+
+QUERY = """
+import importlib.metadata, json, platform, sys
+names = ("torch", "tensorflow_cpu", "jax", "numpy", "py-spy")
+versions = dict({name: importlib.metadata.version(name) for name in names}, python=platform.python_version())
+print(json.dumps([sys.base_prefix, sys.path, versions]))
+"""
 
 
 class Recorder:
@@ -30,9 +37,7 @@ class Recorder:
         os.makedirs(PLACE)
         os.symlink(os.path.realpath(environment), PLACE + "/env")
         self.python, self.spy = PLACE + "/env/bin/python", PLACE + "/env/bin/py-spy"
-        query = ("import importlib.metadata as m, json, platform, sys; print(json.dumps([sys.base_prefix, sys.path, dict({n: m.version(n) "
-                 "for n in ('torch', 'tensorflow_cpu', 'jax', 'numpy', 'py-spy')}, python=platform.python_version())]))")
-        self.prefix, path, self.versions = json.loads(subprocess.check_output([self.python, "-c", query]))
+        self.prefix, path, self.versions = json.loads(subprocess.check_output([self.python, "-c", QUERY]))
         self.packages = [where for where in path if where.endswith("site-packages")]
         self.environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", JAX_PLATFORMS="cpu",
                                 PYTHONDONTWRITEBYTECODE="1", CUDA_VISIBLE_DEVICES="", TF_USE_LEGACY_KERAS="0")
@@ -89,26 +94,27 @@ class Recorder:
             data = data.replace(self.prefix.encode(), b"/usr")
         else:
             data = without_host_names(data)
-        for secret in (self.prefix, *self.packages, os.path.realpath(PLACE + "/env"), os.path.expanduser("~/"), os.getcwd() + "/",
-                       '"%s"' % socket.gethostname()):
+        for secret in (self.prefix, *self.packages, os.path.realpath(PLACE + "/env"), os.path.expanduser("~/"),
+                       os.getcwd() + "/", '"%s"' % socket.gethostname()):
             assert secret.encode() not in data, (name, secret)
         if len(getpass.getuser()) > 4:
             assert getpass.getuser().encode() not in data, name
         return data
 
     def keep(self, case, names):
-        kept = []
+        kept = {}
         for name in names:
             with open(os.path.join(PLACE, name), "rb") as file:
                 data = self.clean(file.read(), name)
             stem, _, end = name.partition(".")
             more = "" if stem == "trace" or names == ["spy.json"] else "." + stem
-            kept.append("%s%s.%s.gz" % (case["name"], more, end))
             packed = gzip.compress(data, 9, mtime=0)
-            assert len(packed) <= MOST_BYTES, (kept[-1], len(packed))
-            with open(os.path.join(self.directory, kept[-1]), "wb") as file:
+            assert len(packed) <= MOST_BYTES, (case["name"], name, len(packed))
+            kept["%s%s.%s.gz" % (case["name"], more, end)] = packed
+        for name, packed in kept.items():
+            with open(os.path.join(self.directory, name), "wb") as file:
                 file.write(packed)
-        return kept
+        return list(kept)
 
     def record(self, case):
         """One entry for truth.json, once the machine was quiet enough."""
@@ -185,7 +191,8 @@ def unfit(case, steps):
     share = share_of(steps)
     if verdict_of(share) != case["verdict"] or 3.2 < share < 7 or 17.5 < share < 23:
         return "%.1f %% of the time is fetching" % share
-    if "--no-marks" in case["options"] or case.get("spy") == "alone" or case["loop"] == "jax_loop" and "--marks" not in case["options"]:
+    marked = "--marks" in case["options"] if case["loop"] == "jax_loop" else "--no-marks" not in case["options"]
+    if not marked or case.get("spy") == "alone":
         # Whoever has to guess the steps may miss one.
         apart = max(abs(share - share_of(steps[:i] + steps[i + 1:])) for i in range(len(steps)))
         if apart > 1:
