@@ -1,6 +1,7 @@
 """stoker diagnose on the labelled profiles of tests/data/verdicts: what it says of loops whose truth was measured.
 
-test_verdicts.py BUILD [--markdown] [NAME-PATTERN...]; --markdown prints the table of docs/guide/traces.md.
+test_verdicts.py BUILD [--markdown | --update] [NAME-PATTERN...]: --markdown prints the table of docs/guide/traces.md,
+--update puts it there.
 """
 import fnmatch
 import json
@@ -9,9 +10,12 @@ import re
 import subprocess
 import sys
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/verdicts")
+HERE = os.path.dirname(os.path.abspath(__file__))
+DATA = os.path.join(HERE, "../data/verdicts")
+PAGE = os.path.join(HERE, "../../docs/guide/traces.md")
 POINTS = 2.0  # how far a share that can be seen may be off
 STAGES_RIGHT = 0.9
+TABLE = re.compile(r"\| profiles of \|.*\n(\|.*\n)*")
 BOUND = ("highly_input_bound", "moderately_input_bound")
 SHORT = {"highly_input_bound": "highly", "moderately_input_bound": "moderately", "not_input_bound": "not",
          "unknown": "unknown"}
@@ -90,20 +94,32 @@ def summary(rows):
             ("worst rank named", *count([row for row in rows if "worst_rank" in row["case"]], ("rank",)), 1.0)]
 
 
-def print_markdown(rows):
-    """Groups of cases as the guide shows them."""
+def markdown(rows):
+    """The table of the guide: cases in groups."""
     groups = {}
     for row in rows:
         groups.setdefault(row["case"]["group"], []).append(row)
-    print("| profiles of | cases | right | unknown | wrong | stage named |")
-    print("|---|---|---|---|---|---|")
+    lines = ["| profiles of | cases | right | unknown | wrong | slow part named |", "|---|---|---|---|---|---|"]
     for group, some in list(groups.items()) + [("**all**", rows)]:
         unknown = sum(row["word"] == "unknown" for row in some)
         right = sum(row["word"] == row["case"]["verdict"] for row in some)
         staged = [row for row in some if row["case"]["stage"]]
         named = sum("stage" not in row["problems"] for row in staged)
-        print("| %s | %d | %d | %d | %d | %s |" % (group, len(some), right, unknown, len(some) - right - unknown,
-                                                 "%d of %d" % (named, len(staged)) if staged else "-"))
+        lines.append("| %s | %d | %d | %d | %d | %s |" % (group, len(some), right, unknown, len(some) - right - unknown,
+                                                        "%d of %d" % (named, len(staged)) if staged else "-"))
+    return "".join(line + "\n" for line in lines)
+
+
+def update_page(rows):
+    with open(PAGE) as file:
+        text = file.read()
+    with open(PAGE, "w") as file:
+        file.write(TABLE.sub(lambda _: markdown(rows), text))
+
+
+def page_agrees(rows):
+    with open(PAGE) as file:
+        return markdown(rows) in file.read()
 
 
 def check_data(cases):
@@ -118,25 +134,37 @@ def check_data(cases):
         assert case["stage"] is None or case["verdict"] in BOUND, case["name"]
 
 
+def judge(rows, whole):
+    """Prints all of it; returns whether it is good enough."""
+    print_table(rows)
+    good = True
+    for what, right, count, wanted in summary(rows):
+        short = right < wanted * count
+        good &= not short
+        print("%-52s %3d of %3d%s" % (what, right, count, "  TOO FEW" if short else ""))
+    if whole and not page_agrees(rows):
+        print("docs/guide/traces.md has another table: run tests/python/test_verdicts.py BUILD --update")
+        good = False
+    return good
+
+
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--markdown"]
-    program, patterns = os.path.join(os.path.abspath(arguments[0]), "stoker"), arguments[1:]
+    options = [a for a in sys.argv[1:] if a.startswith("--")]
+    build, *patterns = [a for a in sys.argv[1:] if not a.startswith("--")]
+    program = os.path.join(os.path.abspath(build), "stoker")
     with open(os.path.join(DATA, "truth.json")) as file:
         cases = json.load(file)["cases"]
     check_data(cases)
     if patterns:
         cases = [c for c in cases if any(fnmatch.fnmatch(c["name"], p) for p in patterns)]
     rows = [row_of(case, diagnose(program, case)) for case in cases]
-    if "--markdown" in sys.argv:
-        print_markdown(rows)
-        return 0
-    print_table(rows)
-    failed = False
-    for what, right, count, wanted in summary(rows):
-        short = count > 0 and right < wanted * count
-        failed |= short
-        print("%-52s %3d of %3d%s" % (what, right, count, "  TOO FEW" if short else ""))
-    return 1 if failed else 0
+    if "--markdown" in options:
+        print(markdown(rows), end="")
+    elif "--update" in options:
+        update_page(rows)
+    else:
+        return 0 if judge(rows, not patterns) else 1
+    return 0
 
 
 if __name__ == "__main__":

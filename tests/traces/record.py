@@ -1,4 +1,5 @@
 """Records the labelled profiles: record.py ENVIRONMENT OUT-DIRECTORY [NAME-PATTERN...]. See tests/data/verdicts/README.md."""
+import fcntl
 import fnmatch
 import getpass
 import gzip
@@ -14,10 +15,18 @@ import time
 import cases
 
 LOOPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loops")
-PLACE = "/tmp/train"  # paths get into profiles: this one tells nothing about the machine
-MOST_BYTES, TRIES, SPY_SECONDS = 300000, 6, 4
+# Paths get into profiles: this one tells nothing about the machine. Two recorders need two of them.
+PLACE = os.environ.get("STOKER_TRACES_PLACE", "/tmp/train")
+MOST_BYTES, TRIES, SPY_SECONDS = 300000, 6, 8
 FRAMEWORKS = {"tfdata": "tensorflow", "keras_fit": "tensorflow", "jax_loop": "jax"}
 PACKAGES = {"torch": "torch", "tensorflow": "tensorflow_cpu", "jax": "jax"}
+
+QUERY = """
+import importlib.metadata, json, platform, sys
+names = ("torch", "tensorflow_cpu", "jax", "numpy", "py-spy")
+versions = dict({name: importlib.metadata.version(name) for name in names}, python=platform.python_version())
+print(json.dumps([sys.base_prefix, sys.path, versions]))
+"""
 
 
 class Recorder:
@@ -28,9 +37,8 @@ class Recorder:
         os.makedirs(PLACE)
         os.symlink(os.path.realpath(environment), PLACE + "/env")
         self.python, self.spy = PLACE + "/env/bin/python", PLACE + "/env/bin/py-spy"
-        query = ("import importlib.metadata as m, json, platform, sys; print(json.dumps([sys.base_prefix, dict({n: m.version(n) "
-                 "for n in ('torch', 'tensorflow_cpu', 'jax', 'numpy', 'py-spy')}, python=platform.python_version())]))")
-        self.prefix, self.versions = json.loads(subprocess.check_output([self.python, "-c", query]))
+        self.prefix, path, self.versions = json.loads(subprocess.check_output([self.python, "-c", QUERY]))
+        self.packages = [where for where in path if where.endswith("site-packages")]
         self.environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1", JAX_PLATFORMS="cpu",
                                 PYTHONDONTWRITEBYTECODE="1", CUDA_VISIBLE_DEVICES="", TF_USE_LEGACY_KERAS="0")
 
@@ -54,7 +62,8 @@ class Recorder:
         names = ["rank%d.json" % rank for rank in range(case["ranks"])] if "ranks" in case else [out]
         command = [self.python, "train.py", "--out", "rankRANK.json" if "ranks" in case else out, *case["options"]]
         if case.get("spy") == "beside":
-            command = [self.spy, "record", "--subprocesses", "--format", "chrometrace", "-o", "spy.json", "--", *command]
+            command = [self.spy, "record", "--subprocesses", "--rate", "30", "--format", "chrometrace", "-o", "spy.json", "--",
+                       *command]
             names.append("spy.json")
         process = self.start(command)
         output, _ = process.communicate(timeout=300)
@@ -79,29 +88,33 @@ class Recorder:
     def clean(self, data, name):
         """Without the machine's name and where its Python lies."""
         if name.endswith(".json"):
-            data = re.sub(rb'("host_name": )"[^"]*"', rb'\1"host"', data).replace(self.prefix.encode(), b"/usr")
+            data = re.sub(rb'("host_name": )"[^"]*"', rb'\1"host"', data)
+            for where in self.packages:
+                data = data.replace(where.encode(), b"/usr/lib/python3/site-packages")
+            data = data.replace(self.prefix.encode(), b"/usr")
         else:
             data = without_host_names(data)
-        for secret in (self.prefix, os.path.realpath(PLACE + "/env"), os.path.expanduser("~/"), os.getcwd() + "/",
-                       '"%s"' % socket.gethostname()):
+        for secret in (self.prefix, *self.packages, os.path.realpath(PLACE + "/env"), os.path.expanduser("~/"),
+                       os.getcwd() + "/", '"%s"' % socket.gethostname()):
             assert secret.encode() not in data, (name, secret)
         if len(getpass.getuser()) > 4:
             assert getpass.getuser().encode() not in data, name
         return data
 
     def keep(self, case, names):
-        kept = []
+        kept = {}
         for name in names:
             with open(os.path.join(PLACE, name), "rb") as file:
                 data = self.clean(file.read(), name)
             stem, _, end = name.partition(".")
             more = "" if stem == "trace" or names == ["spy.json"] else "." + stem
-            kept.append("%s%s.%s.gz" % (case["name"], more, end))
             packed = gzip.compress(data, 9, mtime=0)
-            assert len(packed) <= MOST_BYTES, (kept[-1], len(packed))
-            with open(os.path.join(self.directory, kept[-1]), "wb") as file:
+            assert len(packed) <= MOST_BYTES, (case["name"], name, len(packed))
+            kept["%s%s.%s.gz" % (case["name"], more, end)] = packed
+        for name, packed in kept.items():
+            with open(os.path.join(self.directory, name), "wb") as file:
                 file.write(packed)
-        return kept
+        return list(kept)
 
     def record(self, case):
         """One entry for truth.json, once the machine was quiet enough."""
@@ -129,9 +142,17 @@ def labelled(entry, case):
                           if key in case})
 
 
-def write_truth(path, known):
-    listed = [labelled(known[c["name"]], c) for c in cases.all_cases() if c["name"] in known]
-    with open(path, "w") as file:
+def write_truth(directory, entries):
+    """Puts new entries into truth.json; the lock is for another recorder."""
+    path = os.path.join(directory, "truth.json")
+    with open(path, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        text = file.read()
+        known = {entry["name"]: entry for entry in json.loads(text)["cases"]} if text else {}
+        known.update((entry["name"], entry) for entry in entries)
+        listed = [labelled(known[c["name"]], c) for c in cases.all_cases() if c["name"] in known]
+        file.truncate(0)
         json.dump({"cases": listed}, file, indent=1)
         file.write("\n")
 
@@ -168,9 +189,10 @@ def verdict_of(share):
 def unfit(case, steps):
     """Why a recording tells nothing: the share is too near to a threshold, or one step decides."""
     share = share_of(steps)
-    if verdict_of(share) != case["verdict"] or 3.2 < share < 7.5 or 16.5 < share < 25:
+    if verdict_of(share) != case["verdict"] or 3.2 < share < 7 or 17.5 < share < 23:
         return "%.1f %% of the time is fetching" % share
-    if "--no-marks" in case["options"] or case.get("spy") == "alone" or case["loop"] == "jax_loop":
+    marked = "--marks" in case["options"] if case["loop"] == "jax_loop" else "--no-marks" not in case["options"]
+    if not marked or case.get("spy") == "alone":
         # Whoever has to guess the steps may miss one.
         apart = max(abs(share - share_of(steps[:i] + steps[i + 1:])) for i in range(len(steps)))
         if apart > 1:
@@ -182,21 +204,15 @@ def main():
     environment, directory, *patterns = sys.argv[1:]
     wanted = [c for c in cases.all_cases() if not patterns or any(fnmatch.fnmatch(c["name"], p) for p in patterns)]
     recorder = Recorder(environment, directory)
-    path = os.path.join(directory, "truth.json")
-    known = {}
-    if os.path.exists(path):
-        with open(path) as file:
-            known = {entry["name"]: entry for entry in json.load(file)["cases"]}
     failed = []
     for case in wanted:
         entry = recorder.record(case)
         if not entry:
             failed.append(case["name"])
             continue
-        known[case["name"]] = entry
         print("%-34s %6.2f %%  %s" % (case["name"], entry["input_percent"], case["verdict"]), flush=True)
-        write_truth(path, known)
-    write_truth(path, known)
+        write_truth(directory, [entry])
+    write_truth(directory, [])
     if failed:
         sys.exit("record.py: too noisy: " + ", ".join(failed))
 

@@ -34,7 +34,7 @@ def make_loader(args, meter, share):
     factor = part(share) if share > 0.05 else 0
     if args.workers:
         factor = args.workers / (1 - share) if share > 0.05 else 0.1
-    return DataLoader(Samples(meter.work, factor / trainer.BATCH, args.busy), batch_size=trainer.BATCH,
+    return DataLoader(Samples(meter.work, factor / args.batch, args.busy), batch_size=args.batch,
                       num_workers=args.workers)
 
 
@@ -52,6 +52,7 @@ def evaluate(model, batches, meter, count=2):
 def main():
     parser = trainer.options()
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=trainer.BATCH)
     parser.add_argument("--busy", action="store_true", help="samples are computed, not slept for")
     parser.add_argument("--evaluate", action="store_true", help="every third step")
     args = parser.parse_args()

@@ -36,8 +36,9 @@ class Meter:
     def write(self, first=0, count=None):
         """Of the steps that were profiled; standard output is for nothing else."""
         steps = self.steps[first:None if count is None else first + count]
-        json.dump([[start, wait, stop - start] for start, wait, stop in steps], sys.stdout)
-        print(flush=True)
+        line = json.dumps([[start, wait, stop - start] for start, wait, stop in steps])
+        sys.stdout.write(line + "\n")  # at once: ranks share it
+        sys.stdout.flush()
 
 
 def part(share):

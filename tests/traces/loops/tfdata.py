@@ -79,7 +79,7 @@ def heavy_map(slow):
     def decode(x):
         # The work of one sample is fixed; how often it is done follows the factor.
         big = tf.random.stateless_uniform([400, 400], [1, 2]) + x[0]
-        for _ in range(round(4 * slow.factor)):
+        for _ in range(round(10 * slow.factor)):
             big = tf.linalg.matmul(big, big) / 400
         return x + tf.reduce_mean(big)
     return samples().map(decode).batch(BATCH)
@@ -96,7 +96,7 @@ def from_generator(slow):
 def write_records(name, count, size):
     """Records of numbers that gzip has to work for."""
     rng = np.random.default_rng(1)
-    with tf.io.TFRecordWriter(name, tf.io.TFRecordOptions(compression_type="GZIP")) as writer:
+    with tf.io.TFRecordWriter(name, tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)) as writer:
         for _ in range(count):
             writer.write((rng.integers(0, 4, size, dtype=np.uint8)).tobytes())
 
@@ -104,7 +104,7 @@ def write_records(name, count, size):
 def slow_read(slow):
     name = "part.tfrecord.gz"
     if not os.path.exists(name):
-        write_records(name, 40, round(2000000 * slow.factor))
+        write_records(name, 10, round(2000000 * slow.factor))
     records = tf.data.TFRecordDataset(name, compression_type="GZIP").repeat()
     return records.map(lambda r: tf.cast(tf.io.decode_raw(r, tf.uint8)[:FEATURES], tf.float32)).batch(BATCH)
 
@@ -131,7 +131,7 @@ def shuffle(slow):
 
 def slow_batch(slow):
     """Large samples, which the batch copies into one tensor; the step looks at a part of them."""
-    big = tf.ones([round(1000000 * slow.factor)])
+    big = tf.ones([round(2000000 * slow.factor)])
     return tf.data.Dataset.from_tensors(big).repeat().batch(BATCH)
 
 
