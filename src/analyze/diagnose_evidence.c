@@ -232,9 +232,11 @@ bool stk__tell_trace(stk__diagnosis *d)
         stk__text_puts(text, ", ");
         stk__put_name(d, text, devices[i]);
     }
-    stk__text_puts(text, ", ");
-    stk__text_duration(text, (double)stk__time_between(t->start_ns, t->end_ns));
-    stk__text_puts(text, " long");
+    if (t->file_count == 1) { /* several may have clocks of their own */
+        stk__text_puts(text, ", ");
+        stk__text_duration(text, (double)stk__time_between(t->start_ns, t->end_ns));
+        stk__text_puts(text, " long");
+    }
     return stk__add_evidence(d, &s);
 }
 

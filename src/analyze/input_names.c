@@ -22,7 +22,8 @@ static const char veto_words[] = " "
     "model forward fwd step train training trainer epoch fit state weight weights param params parameter parameters "
     "norm batchnorm layernorm normalization parallel dataparallel ddp fsdp zero embed embedding embeddings attention "
     "attn layer layers conv linear matmul mm bmm gemm fusion kernel variable variables balance logits test "
-    "scheduler schedule lr gc collect sleep profiler compile ";
+    "scheduler schedule lr gc collect sleep profiler compile process run compute update apply predict infer inference "
+    "call handle generate ";
 
 /* What loops do beside: whatever else the name says, this is no loading of data. */
 static const char other_words[] = " "

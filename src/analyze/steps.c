@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/python_frames.h"
 #include "analyze/steps_impl.h"
 #include "base/mem.h"
 
@@ -148,6 +149,7 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
     const stk__string step_key = role == STK__ROLE_STEPS ? stk__trace_find(t, "step", 4) : step_num;
     /* Kineto repeats markers for the device, also on rows that are not called streams */
     const stk__string device_side = stk__trace_find(t, "gpu_user_annotation", strlen("gpu_user_annotation"));
+    const stk__python_keys python = stk__python_keys_of(t);
     const bool row = role == STK__ROLE_STEPS || (role == STK__ROLE_DERIVED && is_steps_row(t, track));
     if (role != STK__ROLE_HOST && !row)
         return true;
@@ -159,6 +161,9 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
         if (!could || stk__slice_is_instant(t, i))
             continue;
         if (kind == STK__STEP_PROFILER && t->slices.category[i] == device_side)
+            continue;
+        stk__python_frame function; /* py-spy calls a function "train" by that name alone */
+        if (kind == STK__STEP_XPROF && stk__python_frame_of(t, &python, i, &function))
             continue;
         int64_t number = arg_number(t, i, step_key);
         const char *name = stk__trace_str(t, t->slices.name[i]);

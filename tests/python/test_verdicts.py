@@ -30,9 +30,9 @@ def diagnose(program, case):
 
 
 def names_of(report):
-    """What the report blames: the stage, or the function on the host."""
+    """What the report blames: the stage, or the function on the host, with its file."""
     parts = [report.get("stage"), report.get("host")]
-    return [part["name"] for part in parts if part and part.get("name")]
+    return [" ".join(filter(None, (part.get("file"), part["name"]))) for part in parts if part and part.get("name")]
 
 
 def names_stage(case, report):

@@ -36,6 +36,7 @@ static void names_of_fetches_and_of_other_things(void **state)
         {"forward", STK__SAYS_NOTHING},
         {"BatchNorm2d", STK__SAYS_NOTHING},
         {"train_batch", STK__SAYS_NOTHING},
+        {"process_batch", STK__SAYS_NOTHING},
         {"load_state_dict", STK__SAYS_NOTHING},
         {"DataParallel.gather_inputs", STK__SAYS_NOTHING},
         {"aten::batch_norm", STK__SAYS_NOTHING},
