@@ -109,14 +109,6 @@ static void put_label(const stk__trace *t, sqlite3_context *out, uint32_t track)
     stk__text_clear(&text);
 }
 
-/* A track of async events that has no name is called as its first event, as in Perfetto. */
-static stk__string track_name(const stk__trace *t, const stk__trace_track *track)
-{
-    if (track->name || track->kind != STK__TRACK_ASYNC || track->slice_count == 0)
-        return track->name;
-    return t->slices.name[track->first_slice];
-}
-
 static void track_value(stk__sql_cursor *c, sqlite3_context *out, int column, size_t row)
 {
     const stk__trace *t = c->trace;
@@ -126,7 +118,7 @@ static void track_value(stk__sql_cursor *c, sqlite3_context *out, int column, si
         sqlite3_result_int64(out, (sqlite3_int64)row);
         break;
     case 1:
-        stk__sql_string(out, t, track_name(t, x));
+        stk__sql_string(out, t, stk__trace_track_name(t, x));
         break;
     case 2:
         put_label(t, out, (uint32_t)row);

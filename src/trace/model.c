@@ -117,6 +117,13 @@ static void label_thread(const stk__trace *t, const stk__trace_thread *thread, s
         stk__text_printf(out, "thread %lld", (long long)thread->tid);
 }
 
+stk__string stk__trace_track_name(const stk__trace *t, const stk__trace_track *track)
+{
+    if (track->name || track->kind != STK__TRACK_ASYNC || track->slice_count == 0)
+        return track->name;
+    return t->slices.name[track->first_slice];
+}
+
 void stk__trace_track_label(const stk__trace *t, uint32_t track, stk__text *out)
 {
     if (track >= t->track_count)

@@ -350,6 +350,8 @@ static inline const char *stk__trace_str(const stk__trace *t, stk__string s)
 /* The number of a text, or STK__NONE when no row has it. A linear or hashed search: not for inner loops. */
 stk__string stk__trace_find(const stk__trace *t, const char *text, size_t size);
 
+/* The name of the track alone, as Perfetto has it: one of async events without a name is called as its first event. */
+stk__string stk__trace_track_name(const stk__trace *t, const stk__trace_track *track);
 /* How people call a track: the name of thread, lane, counter or process; "thread 12 of python", "python: stream 7". */
 void stk__trace_track_label(const stk__trace *t, uint32_t track, stk__text *out);
 

@@ -147,7 +147,7 @@ static void track_row(database *d, size_t i)
     };
     const stk__trace_track *x = &d->t->tracks[i];
     put_int(d, (int64_t)i);
-    put_string(d, x->name);
+    put_string(d, stk__trace_track_name(d->t, x));
     stk__text_reset(&d->label);
     stk__trace_track_label(d->t, (uint32_t)i, &d->label);
     sqlite3_bind_text64(d->insert, ++d->column, d->label.data ? d->label.data : "", d->label.length, SQLITE_STATIC,
