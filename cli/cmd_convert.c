@@ -194,7 +194,7 @@ const cli_command cli_command_convert = {
         "Reads traces of any format, also compressed, and writes them as one file. FILE may be '-' for standard "
         "input. Formats are found by content when reading and by the ending when writing: .json (Chrome), .pftrace "
         "(Perfetto), .collapsed, .speedscope.json, .sqlite, .csv, .ndjson. Processes of different files with the "
-        "same id stay apart.\n"
+        "same id stay apart, unless --join-processes says that they are one.\n"
         "What cannot be read is left out and counted, and so is what the new format cannot carry; both are told on "
         "standard error. The output appears whole or not at all, and never takes the place of an input.",
     .options = convert_options_table,

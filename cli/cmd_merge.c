@@ -436,7 +436,8 @@ const cli_command cli_command_merge = {
     .usage = "[OPTION]... FILE... -o OUT",
     .about =
         "Reads all files, works out how their clocks differ, shifts their times to those of the first file and "
-        "writes one trace. Processes of different files stay apart, also with equal pids. A clock is aligned by, in "
+        "writes one trace. Processes of different files stay apart, also with equal pids, unless --join-processes "
+        "says that they are one. A clock is aligned by, in "
         "this order: --offset; being the same monotonic clock of the same host; collectives and barriers, which all "
         "ranks leave together; the starts of steps of equal number; the hosts' real time. For each file it says the "
         "shift, what it rests on, how many events matched, the error and whether the clock drifted.\n"

@@ -45,7 +45,7 @@ typedef uint32_t stk__string;
     X(ESCAPE, escape, K, "broken escape in a string")                                                  \
     X(TEXT_ID, text_id, K, "process or thread whose id is not an integer")                             \
     X(DUPLICATE_KEY, duplicate_key, K, "key given twice in an object, the last one counts")            \
-    X(NO_PLACE, no_place, K, "arg of an event that is kept, but whose kind has no args here")          \
+    X(NO_PLACE, no_place, K, "detail of what is kept, for which there is no place here")               \
     X(OVERLAP, overlap, K, "slice that overlaps others on its track, put on a second lane")            \
     X(ROUNDED, rounded, K, "overlap no larger than the rounding of the file's times, taken as nested") \
     X(NO_FLOW_START, no_flow_start, K, "flow end or step without a start")                             \

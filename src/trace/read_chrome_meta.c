@@ -57,10 +57,17 @@ static void set_index(stk__chrome *r, int64_t *place, const stk__chrome_value *v
         stk__chrome_note(r, STK__REASON_BAD_VALUE);
 }
 
+/* A fact that is too large, too deep or one too many. Events of the kernel, which stand beside the others as one text, are more than that. */
+static void leave_out_fact(stk__chrome *r, const char *key, int64_t offset)
+{
+    const bool events = strncmp(key, "systemTraceEvents", 17) == 0 || strncmp(key, "powerTraceAsString", 18) == 0;
+    stk__builder_note(r->b, events ? STK__REASON_UNKNOWN_KIND : STK__REASON_NO_PLACE, offset);
+}
+
 static void put_fact(stk__chrome *r, const char *key, size_t size, stk__string value)
 {
     if (r->facts++ >= STK__CHROME_FACTS_MAX) {
-        stk__chrome_note(r, STK__REASON_UNKNOWN_KIND);
+        leave_out_fact(r, key, r->event.offset);
         return;
     }
     stk__builder_fact(r->b, stk__builder_string(r->b, key, size), value);
@@ -171,7 +178,7 @@ static void fact_value(stk__chrome *r, const path *at, const stk__json *j)
     const char *text = word ? words[j->kind] : j->text;
     const size_t size = word ? strlen(text) : j->size;
     if (size > FACT_TEXT_MAX) {
-        stk__builder_note(r->b, STK__REASON_UNKNOWN_KIND, j->offset);
+        leave_out_fact(r, at->text.data, j->offset);
         return;
     }
     use_known(r, at, j);
@@ -186,7 +193,7 @@ static void fact_value(stk__chrome *r, const path *at, const stk__json *j)
 static void enter(stk__chrome *r, path *at, stk__json *j)
 {
     if (at->depth == FACT_DEPTH) {
-        stk__builder_note(r->b, STK__REASON_UNKNOWN_KIND, j->offset);
+        leave_out_fact(r, at->text.data ? at->text.data : "", j->offset);
         stk__json_skip(j);
         return;
     }
@@ -208,7 +215,7 @@ static bool name_item(stk__chrome *r, path *at, stk__json *j)
     cut_path(at, at->length[top]);
     if (at->item[top] >= FACT_ITEMS_MAX) {
         if (at->item[top]++ == FACT_ITEMS_MAX)
-            stk__builder_note(r->b, STK__REASON_UNKNOWN_KIND, j->offset);
+            leave_out_fact(r, at->text.data ? at->text.data : "", j->offset);
         stk__json_skip(j);
         return false;
     }

@@ -388,7 +388,7 @@ static void put_value(pf_reader *r, const pf_sequence *s, stk__string key, const
         put_json(r, key);
         break;
     case ARG_PROTO: /* a message whose schema would have to be at hand */
-        stk__pf_note(r, STK__REASON_UNKNOWN_KIND);
+        stk__pf_note(r, STK__REASON_NO_PLACE);
         break;
     default:
         stk__builder_arg_null(b, key);

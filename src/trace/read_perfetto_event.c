@@ -209,7 +209,7 @@ static void parse_detail(pf_reader *r, const pf_sequence *s, stk__field *f)
         put_log(r, s, f->bytes);
         break;
     default: /* typed args of Chrome and others */
-        stk__pf_note(r, STK__REASON_UNKNOWN_KIND);
+        stk__pf_note(r, STK__REASON_NO_PLACE);
         break;
     }
 }

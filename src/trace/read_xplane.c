@@ -295,7 +295,7 @@ static bool resolve_stat(xp_reader *x, stk__wire message, xp_arg *out)
     if (out->type == STAT_STRING) {
         out->string = text_of(x, s.value.bytes);
     } else if (out->type == STAT_BYTES) { /* messages of other schemas, up to whole programs */
-        note(x, STK__REASON_UNKNOWN_KIND, message.p);
+        note(x, STK__REASON_NO_PLACE, message.p);
         out->string = bytes_text(x, s.value.bytes);
     } else if (out->type == STAT_REF) {
         out->string = stat_name(x, s.value.value, message.p);

@@ -297,9 +297,11 @@ static uint64_t owner_uuid(const pf_writer *w, uint32_t row)
     const stk__trace_track *k = &w->t->tracks[row];
     if (k->lane || !k->slice_count)
         return 0;
-    if (k->kind == STK__TRACK_THREAD && k->thread < w->t->thread_count &&
-        (w->t->threads[k->thread].track == row || (!k->name && k->parent == STK__NONE)))
-        return uuid_of(UUID_THREAD, k->thread);
+    if (k->kind == STK__TRACK_THREAD && k->thread < w->t->thread_count) {
+        const uint32_t own = w->t->threads[k->thread].track;
+        const bool of_other_file = !k->name && own < w->t->track_count && w->t->tracks[own].file != k->file;
+        return own == row || of_other_file ? uuid_of(UUID_THREAD, k->thread) : 0;
+    }
     return k->kind == STK__TRACK_PROCESS && k->process < w->t->process_count ? uuid_of(UUID_PROCESS, k->process) : 0;
 }
 

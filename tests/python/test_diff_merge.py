@@ -259,5 +259,83 @@ def test_merge_says_what_is_wrong(program, directory):
     assert not os.path.exists(out)
 
 
+# ---- files of one process ----
+
+TIMELINES = os.environ.get("STOKER_TIMELINES", os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data", "repro", "traces", "tf1_timelines"))
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def timeline(seed, start):
+    """A step as TensorFlow's timeline.py writes it when it cannot parse the labels of ops."""
+    rng = random.Random(seed)
+    events = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": DEVICE + kind}}
+              for pid, kind in ((1, " Compute"), (2, " Tensors"))]
+    now = start
+    for k in range(40):
+        dur = rng.randrange(1, 500)
+        events.append({"ph": "X", "cat": "Op", "name": "unknown", "pid": 1, "tid": k % 3, "ts": now, "dur": dur,
+                       "args": {"name": "node%d:Op%d" % (k, k % 7), "op": "unknown"}})
+        now += dur + 1
+    return events, now
+
+
+def joined_by_hand(paths):
+    """What the authors of such files do: all events in one list."""
+    events = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            events += json.load(file)["traceEvents"]
+    return events
+
+
+def slices_by_thread(events):
+    names = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+    return sorted((names[e["pid"]], e["tid"], e["ts"], e["dur"], e["args"]["name"]) for e in events if e["ph"] == "X")
+
+
+def check_joined(program, directory, paths):
+    wanted = joined_by_hand(paths)
+    for command in ("convert", "merge"):
+        out = os.path.join(directory, command + ".json")
+        stoker(program, command, "--no-cache", "-q", *paths, "-o", out)
+        with open(out, encoding="utf-8") as file:
+            found = json.load(file)["traceEvents"]
+        assert slices_by_thread(found) == slices_by_thread(wanted), command
+        processes = {e["pid"] for e in found if e["ph"] == "M" and e["name"] == "process_name"}
+        assert processes == {1, 2}, (command, processes)
+    totals = {}
+    for e in wanted:
+        if e["ph"] == "X":
+            totals[e["args"]["name"]] = totals.get(e["args"]["name"], 0) + e["dur"] * 1000
+    done = stoker(program, "top", "--no-cache", "-q", *paths, "--format", "json", "--limit", "1000")
+    assert {row["name"]: row["total_ns"] for row in json.loads(done.stdout)} == totals
+
+
+def test_timelines_join_as_by_hand(program, directory):
+    paths, now = [], 1584128411446459
+    for seed in (3, 1, 2, 4):
+        events, now = timeline(seed, now + 1000)
+        paths.append(write_json(directory, "timeline-%d.json" % seed, events))
+    check_joined(program, directory, paths)
+
+
+def test_timelines_of_others_join_as_by_hand(program, directory):
+    if not os.path.isdir(TIMELINES):
+        print("test_timelines_of_others_join_as_by_hand: skipped, %s is not there (STOKER_TIMELINES)" % TIMELINES)
+        return
+    check_joined(program, directory, sorted(os.path.join(TIMELINES, name) for name in os.listdir(TIMELINES)))
+
+
+def test_one_step_in_one_file_is_told_from_many(program, directory):
+    events, now = timeline(1, 1584128411446459)
+    one = write_json(directory, "one.json", events)
+    many = write_json(directory, "many.json", events + timeline(2, now)[0])
+    for path, value in ((one, "tensorflow1"), (many, "tensorflow1_joined")):
+        done = stoker(program, "sql", "--no-cache", "--quiet", path, "--format", "csv", "-q",
+                      "SELECT value FROM fact WHERE key = 'timeline'")
+        assert done.stdout.split() == ["value", value], done.stdout
+
+
 if __name__ == "__main__":
     sys.exit(runlib.main(globals(), lambda test, program, directory: test(program, directory)))
