@@ -525,6 +525,7 @@ static const char *unit_name(uint32_t unit)
     return unit == STK__UNIT_NS        ? "ns"
            : unit == STK__UNIT_SAMPLES ? "samples"
            : unit == STK__UNIT_BYTES   ? "bytes"
+           : unit == STK__UNIT_ALLOCATED ? "bytes allocated"
                                        : "none";
 }
 

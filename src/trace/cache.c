@@ -19,7 +19,7 @@
 #include "base/banned.h"
 
 enum {
-    CACHE_VERSION = 3,     /* one more whenever a reader or the builder gives other columns for the same file */
+    CACHE_VERSION = 4,     /* one more whenever a reader or the builder gives other columns for the same file */
     WORTH_BYTES = 1 << 20, /* smaller files are read again as fast */
     HASH_WHOLE = 64 << 20, /* larger files are hashed in pieces */
     PIECES = 64,

@@ -122,7 +122,9 @@ static void write_frames(scope_writer *w)
 
 static const char *unit_name(uint32_t unit)
 {
-    return unit == STK__UNIT_NS ? "nanoseconds" : unit == STK__UNIT_BYTES ? "bytes" : "none";
+    return unit == STK__UNIT_NS                                     ? "nanoseconds"
+           : unit == STK__UNIT_BYTES || unit == STK__UNIT_ALLOCATED ? "bytes"
+                                                                     : "none";
 }
 
 /* {"type":...,"name":...,"unit":...,"startValue":...,"endValue":..., */
