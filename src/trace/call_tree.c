@@ -17,7 +17,7 @@
 
 #include "base/banned.h"
 
-enum { STACKS_MAX = 1 << 14, DEPTH_MAX = 1000 };
+enum { STACKS_MAX = 1 << 15, WAITING_MAX = 1 << 20, DEPTH_MAX = 1000 };
 #define SMALLEST_PART 1e-6 /* of all time: no picture shows less */
 #define WHOLE (1 - 1e-6)   /* of a function: what is missing is rounding */
 
@@ -27,13 +27,13 @@ typedef struct tree_edge {
     double self, below; /* the part of the callee's own time, and of what it called */
 } tree_edge;
 
-/* A stack that has been found: its part of the function's own time, and of what the function called. */
-typedef struct open_node {
+/* A stack that waits for its turn: its part of the function's own time, and of what the function called. */
+typedef struct open_stack {
     double self, below;
     double weight; /* time in it and below */
+    uint32_t parent, function;
     uint32_t depth;
-    uint32_t node;
-} open_node;
+} open_stack;
 
 typedef struct tree_maker {
     const stk__trace *t;
@@ -44,7 +44,7 @@ typedef struct tree_maker {
     double *met;                    /* part of the function's own time in stacks so far */
     uint32_t *largest;              /* the stack with most of it */
     double *largest_part;
-    open_node *heap; /* largest weight first */
+    open_stack *heap; /* largest weight first */
     size_t heap_count, heap_capacity;
     stk__call_tree *out;
     size_t capacity;
@@ -299,7 +299,7 @@ static bool find_parts(tree_maker *m)
 
 /* ---- stacks, the largest first ---- */
 
-static void heap_push(tree_maker *m, open_node x)
+static void heap_push(tree_maker *m, open_stack x)
 {
     if (!stk__grow((void **)&m->heap, &m->heap_capacity, m->heap_count + 1, sizeof *m->heap)) {
         m->nomem = true;
@@ -311,9 +311,9 @@ static void heap_push(tree_maker *m, open_node x)
     m->heap[at] = x;
 }
 
-static open_node heap_pop(tree_maker *m)
+static open_stack heap_pop(tree_maker *m)
 {
-    const open_node top = m->heap[0], last = m->heap[--m->heap_count];
+    const open_stack top = m->heap[0], last = m->heap[--m->heap_count];
     size_t at = 0;
     for (;;) {
         size_t child = 2 * at + 1;
@@ -340,36 +340,38 @@ static uint32_t add_node(tree_maker *m, uint32_t parent, uint32_t function, int6
     return (uint32_t)m->out->count++;
 }
 
-/* A stack that ends in f; what is too small, too deep or one too many stays for the rest. */
-static void open_stack(tree_maker *m, uint32_t parent, uint32_t f, double self, double below, uint32_t depth)
+/* What is too small or too deep stays for the rest. */
+static void offer_stack(tree_maker *m, uint32_t parent, uint32_t f, double self, double below, uint32_t depth)
 {
-    const double time = self * self_of(m, f), weight = time + below * below_of(m, f);
-    if (weight < m->all * SMALLEST_PART || depth >= DEPTH_MAX || m->out->count >= STACKS_MAX || weight <= 0)
-        return;
-    const uint32_t node = add_node(m, parent, f, (int64_t)floor(STK_MIN(time, 9e18)));
-    if (node == STK__NONE)
-        return;
-    m->met[f] += self;
-    if (m->largest[f] == STK__NONE || self > m->largest_part[f]) {
-        m->largest[f] = node;
-        m->largest_part[f] = self;
-    }
-    heap_push(m, (open_node){self, below, weight, depth, node});
+    const double weight = self * self_of(m, f) + below * below_of(m, f);
+    if (weight > 0 && weight >= m->all * SMALLEST_PART && depth < DEPTH_MAX && m->heap_count < WAITING_MAX)
+        heap_push(m, (open_stack){self, below, weight, parent, f, depth});
 }
 
-static void open_stacks(tree_maker *m)
+static uint32_t take_stack(tree_maker *m, const open_stack *x)
+{
+    const uint32_t f = x->function;
+    const uint32_t node = add_node(m, x->parent, f, (int64_t)floor(STK_MIN(x->self * self_of(m, f), 9e18)));
+    m->met[f] += x->self;
+    if (m->largest[f] == STK__NONE || x->self > m->largest_part[f]) {
+        m->largest[f] = node;
+        m->largest_part[f] = x->self;
+    }
+    return node;
+}
+
+static void make_stacks(tree_maker *m)
 {
     for (uint32_t f = 0; f < m->t->function_count && !m->nomem; f++) {
         m->largest[f] = STK__NONE;
-        if (m->root_self[f] > 0 || m->root_below[f] > 0)
-            open_stack(m, STK__NONE, f, m->root_self[f], m->root_below[f], 0);
+        offer_stack(m, STK__NONE, f, m->root_self[f], m->root_below[f], 0);
     }
-    while (m->heap_count && !m->nomem) {
-        const open_node x = heap_pop(m);
-        const uint32_t f = m->out->nodes[x.node].function;
-        for (uint32_t e = m->first[f]; e < m->first[f + 1] && !m->nomem; e++)
-            open_stack(m, x.node, m->edges[e].callee, x.below * m->edges[e].self, x.below * m->edges[e].below,
-                       x.depth + 1);
+    while (m->heap_count && m->out->count < STACKS_MAX && !m->nomem) {
+        const open_stack x = heap_pop(m);
+        const uint32_t node = take_stack(m, &x);
+        for (uint32_t e = m->first[x.function]; e < m->first[x.function + 1] && !m->nomem; e++)
+            offer_stack(m, node, m->edges[e].callee, x.below * m->edges[e].self, x.below * m->edges[e].below,
+                        x.depth + 1);
     }
 }
 
@@ -424,7 +426,7 @@ stk_status stk__call_tree_make(const stk__trace *t, stk__call_tree *out, stk_err
     tree_maker m = {.t = t, .out = out};
     m.nomem = !maker_init(&m) || !make_acyclic(&m) || !find_parts(&m);
     if (!m.nomem) {
-        open_stacks(&m);
+        make_stacks(&m);
         add_rest(&m);
     }
     stk__free(m.edges);

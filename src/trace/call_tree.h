@@ -22,7 +22,7 @@ typedef struct stk__call_tree {
 
 /*
  * The self times of a function's nodes add up to exactly that of the function, whatever was estimated. At most about
- * 16,384 stacks, the largest ones; what is in no others is below one node, each function once.
+ * 32,768 stacks, the largest ones; what is in none of them is below one node, each function once.
  */
 stk_status stk__call_tree_make(const stk__trace *t, stk__call_tree *out, stk_error *err);
 void stk__call_tree_clear(stk__call_tree *tree);
