@@ -1112,5 +1112,7 @@ stk__pickle_state stk__pickle_run(stk__pickle *m, size_t operations)
         close_all(m);
     if (m->state != STK__PICKLE_MORE)
         leave(m);
+    stk__column_trim(&m->memo);
+    stk__column_trim(&m->objects);
     return m->state;
 }

@@ -589,8 +589,10 @@ static stk_status not_a_snapshot(const snapshot_reader *r, const stk__pickle *m,
 
 static stk_status read_pickle(snapshot_reader *r, stk__pickle *m, stk__input *in, stk_error *err)
 {
-    while (stk__pickle_run(m, RUN_OPERATIONS) == STK__PICKLE_MORE && !r->failed && !r->nomem)
+    while (stk__pickle_run(m, RUN_OPERATIONS) == STK__PICKLE_MORE && !r->failed && !r->nomem) {
+        stk__memory_trim(r->s);
         STK_TRY(stk__reader_progress(r->b, in, err));
+    }
     if (m->state == STK__PICKLE_FAILED || r->failed) {
         if (err)
             *err = r->b->trace->store->error;

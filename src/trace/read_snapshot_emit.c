@@ -166,7 +166,10 @@ static void each_block(memory_device *d, block_function go)
 
 static stk_status progress(memory_device *d, size_t i, stk_error *err)
 {
-    return i % PROGRESS_EVENTS == 0 ? stk__reader_progress(d->b, d->in, err) : STK_OK;
+    if (i % PROGRESS_EVENTS)
+        return STK_OK;
+    stk__memory_trim(d->s);
+    return stk__reader_progress(d->b, d->in, err);
 }
 
 static stk_status match_all(memory_device *d, stk_error *err)

@@ -68,6 +68,14 @@ typedef struct stk__memory_snapshot {
     bool is_list; /* segments alone, as torch.cuda.memory_snapshot() gives them */
 } stk__memory_snapshot;
 
+/* Gives pages of tables in temporary files back. */
+static inline void stk__memory_trim(const stk__memory_snapshot *s)
+{
+    stk__column_trim(&s->events.column);
+    stk__column_trim(&s->blocks.column);
+    stk__column_trim(&s->lists.column);
+}
+
 /* Tells the builder all of it. */
 stk_status stk__memory_emit(stk__builder *b, stk__input *in, stk__memory_snapshot *s, stk_error *err);
 
