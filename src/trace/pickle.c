@@ -262,7 +262,7 @@ static void make_values(stk__pickle *m, stk__pickle_value *values, size_t count)
 /* A container that is whole at once; its items are taken off the stack. */
 static bool push_whole(stk__pickle *m, stk__pickle_kind kind, size_t count)
 {
-    stk__pickle_value *items = m->stack + m->depth - count;
+    stk__pickle_value *items = count ? m->stack + m->depth - count : NULL;
     make_values(m, items, count);
     const uint64_t made = m->client.make(m->client.arg, kind, items, count, stk__pickle_offset(m));
     m->depth -= count;
@@ -434,9 +434,10 @@ static bool push_open(stk__pickle *m, stk__pickle_kind kind)
     const size_t count = m->depth - first;
     if (kind == STK__PICKLE_DICT && count % 2)
         return bad(m, "a key without a value");
-    make_values(m, m->stack + first, count);
+    stk__pickle_value *items = count ? m->stack + first : NULL;
+    make_values(m, items, count);
     stk__pickle_object object = {.stage = OPEN};
-    if (count && !keep_items(m, &object, m->stack + first, count))
+    if (count && !keep_items(m, &object, items, count))
         return false;
     m->depth = first;
     if (push_object(m, kind, object))
@@ -1063,6 +1064,16 @@ static const operation operations_by_byte[256] = {
     [0x95] = op_frame,      [0x96] = op_bytes8,      [0x97] = op_next_buffer,  [0x98] = op_readonly_buffer,
 };
 
+/* The last item of a dict's values may be the only one of the list before it, which has no mark. */
+static void close_pairs(stk__pickle *m, size_t first)
+{
+    const size_t count = m->depth - first;
+    if (count % 2 == 0)
+        return;
+    if (count < 3 || m->stack[m->depth - 2].kind != STK__PICKLE_LIST || !op_append(m))
+        m->depth = first + count - 1;
+}
+
 /* Closes all that is open, as if the pickle ended here. */
 static void close_all(stk__pickle *m)
 {
@@ -1071,7 +1082,7 @@ static void close_all(stk__pickle *m)
         const size_t first = m->marks[--m->mark_count];
         const stk__pickle_value *target = first > stack_floor(m) ? &m->stack[first - 1] : NULL;
         if (target && target->kind == STK__PICKLE_DICT)
-            m->depth -= (m->depth - first) % 2;
+            close_pairs(m, first);
         if (target && (target->kind == STK__PICKLE_LIST || target->kind == STK__PICKLE_DICT))
             add_items(m, first, (stk__pickle_kind)target->kind, true);
         m->depth = first;

@@ -641,7 +641,9 @@ static int snapshot_detect(const uint8_t *data, size_t size, bool whole)
     if (size < 2)
         return 0;
     const bool numbered = data[0] == 0x80 && data[1] >= 2 && data[1] <= 5;
-    const bool old = data[0] == '}' || data[0] == ']' || (data[0] == '(' && (data[1] == 'd' || data[1] == 'l'));
+    const bool old = ((data[0] == '}' || data[0] == ']') && memchr("q(", data[1], 2)) ||
+                     (size > 2 && (memcmp(data, "(dp", 3) == 0 || memcmp(data, "(lp", 3) == 0)) ||
+                     (size > 12 && memcmp(data, "ccollections\n", 13) == 0);
     if (!numbered && !old)
         return 0;
     if (stk__bytes_contain(data, size, "device_traces") || stk__bytes_contain(data, size, "total_size"))

@@ -418,9 +418,10 @@ static stk_status emit_device(memory_device *d, stk_error *err)
     if (d->rows.count) {
         STK_TRY(emit_allocated(d, err));
         STK_TRY(emit_reserved(d, err));
-        STK_TRY(emit_allocations(d, err));
     }
-    STK_TRY(emit_held(d, err));
+    STK_TRY(emit_held(d, err)); /* the first track with samples is the one that becomes a flame graph */
+    if (d->rows.count)
+        STK_TRY(emit_allocations(d, err));
     emit_instants(d);
     if (d->device >= 0)
         emit_annotations(d);
