@@ -257,7 +257,9 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 static void put_heading(const top_options *o, const stk__top *top, uint32_t unit, size_t rows)
 {
     static const char *const whole[] = {"time in slices", "sampled", "time in functions"};
-    const char *what = unit == STK__UNIT_BYTES ? "held" : unit == STK__UNIT_ALLOCATED ? "allocated" : whole[top->source];
+    const char *what = unit == STK__UNIT_BYTES       ? "held"
+                       : unit == STK__UNIT_ALLOCATED ? "allocated"
+                                                     : whole[top->source];
     stk__text text = STK__TEXT_INIT;
     stk__text_puts(&text, stk__top_source_names[top->source]);
     if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))

@@ -1,12 +1,12 @@
 /*
- * A profile of functions knows each edge: caller, callee, and the callee's time on behalf of that caller. It does not know
- * stacks. They are estimated as gprof and its viewers do: when c was called from several places, what c called is shared
- * out over these places in the proportion of the time below c on each edge.
+ * A profile of functions knows each edge: caller, callee, and the callee's time on behalf of that caller. It does not
+ * know stacks. They are estimated as gprof and its viewers do: when c was called from several places, what c called is
+ * shared out over these places in the proportion of the time below c on each edge.
  *
- * Edges that close a circle (recursion) are left out, so that what is left is a graph without circles, and the shares of
- * each function's remaining callers are made to add up to 1. Then the shares of all stacks that end in a function add up
- * to 1 as well, and its own time is met exactly. The number of stacks can grow beyond all bounds, so the largest are made
- * first, and the rest is told as such.
+ * Edges that close a circle (recursion) are left out, so that what is left is a graph without circles, and the shares
+ * of each function's remaining callers are made to add up to 1. Then the shares of all stacks that end in a function
+ * add up to 1 as well, and its own time is met exactly. The number of stacks can grow beyond all bounds, so the largest
+ * are made first, and the rest is told as such.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,9 +37,9 @@ typedef struct open_stack {
 
 typedef struct tree_maker {
     const stk__trace *t;
-    tree_edge *edges;     /* those kept, by caller: the ones of f are from first[f] to first[f + 1] */
-    uint32_t *first;      /* function_count + 1 */
-    bool *dropped;        /* by call */
+    tree_edge *edges;               /* those kept, by caller: the ones of f are from first[f] to first[f + 1] */
+    uint32_t *first;                /* function_count + 1 */
+    bool *dropped;                  /* by call */
     double *root_self, *root_below; /* part that no caller had */
     double *met;                    /* part of the function's own time in stacks so far */
     uint32_t *largest;              /* the stack with most of it */

@@ -22,9 +22,9 @@ enum {
     TEXT_MAX = 64 << 20,
     LINE_MAX_BYTES = 1 << 16, /* of numbers and names in protocol 0 */
     WINDOW_LOW = 64,          /* no operation without a text takes more */
-    BATCH = 1000,             /* Python gives items of lists and dicts in batches of this many; the last one has fewer */
-    WHOLE_MAX = 1 << 20,      /* bytes of a whole number: past 64 bits only its size matters */
-    KEPT_MAX = 1 << 24,       /* items of all open containers together */
+    BATCH = 1000,        /* Python gives items of lists and dicts in batches of this many; the last one has fewer */
+    WHOLE_MAX = 1 << 20, /* bytes of a whole number: past 64 bits only its size matters */
+    KEPT_MAX = 1 << 24,  /* items of all open containers together */
 };
 
 /* The life of a container. */
@@ -266,9 +266,9 @@ static bool push_whole(stk__pickle *m, stk__pickle_kind kind, size_t count)
     make_values(m, items, count);
     const uint64_t made = m->client.make(m->client.arg, kind, items, count, stk__pickle_offset(m));
     m->depth -= count;
-    return push_object(m, kind,
-                       (stk__pickle_object){
-                           .u.made = made, .count = (uint32_t)STK_MIN(count, (size_t)UINT32_MAX), .stage = MADE});
+    return push_object(
+        m, kind,
+        (stk__pickle_object){.u.made = made, .count = (uint32_t)STK_MIN(count, (size_t)UINT32_MAX), .stage = MADE});
 }
 
 static bool keep_items(stk__pickle *m, stk__pickle_object *o, const stk__pickle_value *items, size_t count)
@@ -605,7 +605,8 @@ static bool take_decimal(stk__pickle *m, uint64_t *out)
     char *end;
     errno = 0;
     *out = strtoull(word, &end, 10);
-    return (*end == '\0' && errno == 0 && word[0] >= '0' && word[0] <= '9') || bad(m, "a number of the memo is no number");
+    return (*end == '\0' && errno == 0 && word[0] >= '0' && word[0] <= '9') ||
+           bad(m, "a number of the memo is no number");
 }
 
 static bool op_put(stk__pickle *m)
@@ -938,8 +939,7 @@ static bool op_stack_global(stk__pickle *m)
     const stk__pickle_value *names = m->stack + m->depth;
     if (names[0].kind != STK__PICKLE_TEXT || names[1].kind != STK__PICKLE_TEXT)
         return bad(m, "a class without a name");
-    return push(m,
-                (stk__pickle_value){STK__PICKLE_OPAQUE, {.text = names[1].u.text, .module = names[0].u.text}});
+    return push(m, (stk__pickle_value){STK__PICKLE_OPAQUE, {.text = names[1].u.text, .module = names[0].u.text}});
 }
 
 /* Dicts by another name, which are filled like dicts: OrderedDict() and defaultdict(anything). */
@@ -1045,23 +1045,23 @@ static bool op_readonly_buffer(stk__pickle *m)
 /* ---- the machine ---- */
 
 static const operation operations_by_byte[256] = {
-    ['('] = op_mark,        [')'] = op_empty_tuple,  ['.'] = op_stop,          ['0'] = op_pop,
-    ['1'] = op_pop_mark,    ['2'] = op_dup,          ['F'] = op_float,         ['G'] = op_binfloat,
-    ['I'] = op_int,         ['J'] = op_binint,       ['K'] = op_binint1,       ['L'] = op_long,
-    ['M'] = op_binint2,     ['N'] = op_none,         ['P'] = op_persid,        ['Q'] = op_binpersid,
-    ['R'] = op_reduce,      ['S'] = op_string,       ['T'] = op_text4,         ['U'] = op_text1,
-    ['V'] = op_unicode,     ['X'] = op_text4,        [']'] = op_empty_list,    ['a'] = op_append,
-    ['b'] = op_build,       ['c'] = op_global,       ['d'] = op_dict,          ['e'] = op_appends,
-    ['g'] = op_get,         ['h'] = op_binget,       ['i'] = op_inst,          ['j'] = op_long_binget,
-    ['l'] = op_list,        ['o'] = op_obj,          ['p'] = op_put,           ['q'] = op_binput,
-    ['r'] = op_long_binput, ['s'] = op_setitem,      ['t'] = op_tuple,         ['u'] = op_setitems,
-    ['}'] = op_empty_dict,  ['B'] = op_bytes4,       ['C'] = op_bytes1,        [0x80] = op_proto,
-    [0x81] = op_reduce,     [0x82] = op_ext1,        [0x83] = op_ext2,         [0x84] = op_ext4,
-    [0x85] = op_tuple1,     [0x86] = op_tuple2,      [0x87] = op_tuple3,       [0x88] = op_true,
-    [0x89] = op_false,      [0x8a] = op_long1,       [0x8b] = op_long4,        [0x8c] = op_text1,
-    [0x8d] = op_text8,      [0x8e] = op_bytes8,      [0x8f] = op_empty_set,    [0x90] = op_additems,
-    [0x91] = op_frozenset,  [0x92] = op_newobj_ex,   [0x93] = op_stack_global, [0x94] = op_memoize,
-    [0x95] = op_frame,      [0x96] = op_bytes8,      [0x97] = op_next_buffer,  [0x98] = op_readonly_buffer,
+    ['('] = op_mark,        [')'] = op_empty_tuple, ['.'] = op_stop,          ['0'] = op_pop,
+    ['1'] = op_pop_mark,    ['2'] = op_dup,         ['F'] = op_float,         ['G'] = op_binfloat,
+    ['I'] = op_int,         ['J'] = op_binint,      ['K'] = op_binint1,       ['L'] = op_long,
+    ['M'] = op_binint2,     ['N'] = op_none,        ['P'] = op_persid,        ['Q'] = op_binpersid,
+    ['R'] = op_reduce,      ['S'] = op_string,      ['T'] = op_text4,         ['U'] = op_text1,
+    ['V'] = op_unicode,     ['X'] = op_text4,       [']'] = op_empty_list,    ['a'] = op_append,
+    ['b'] = op_build,       ['c'] = op_global,      ['d'] = op_dict,          ['e'] = op_appends,
+    ['g'] = op_get,         ['h'] = op_binget,      ['i'] = op_inst,          ['j'] = op_long_binget,
+    ['l'] = op_list,        ['o'] = op_obj,         ['p'] = op_put,           ['q'] = op_binput,
+    ['r'] = op_long_binput, ['s'] = op_setitem,     ['t'] = op_tuple,         ['u'] = op_setitems,
+    ['}'] = op_empty_dict,  ['B'] = op_bytes4,      ['C'] = op_bytes1,        [0x80] = op_proto,
+    [0x81] = op_reduce,     [0x82] = op_ext1,       [0x83] = op_ext2,         [0x84] = op_ext4,
+    [0x85] = op_tuple1,     [0x86] = op_tuple2,     [0x87] = op_tuple3,       [0x88] = op_true,
+    [0x89] = op_false,      [0x8a] = op_long1,      [0x8b] = op_long4,        [0x8c] = op_text1,
+    [0x8d] = op_text8,      [0x8e] = op_bytes8,     [0x8f] = op_empty_set,    [0x90] = op_additems,
+    [0x91] = op_frozenset,  [0x92] = op_newobj_ex,  [0x93] = op_stack_global, [0x94] = op_memoize,
+    [0x95] = op_frame,      [0x96] = op_bytes8,     [0x97] = op_next_buffer,  [0x98] = op_readonly_buffer,
 };
 
 /* The last item of a dict's values may be the only one of the list before it, which has no mark. */

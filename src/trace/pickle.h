@@ -61,8 +61,8 @@ typedef struct stk__pickle_client {
 typedef enum stk__pickle_state {
     STK__PICKLE_MORE, /* go on */
     STK__PICKLE_DONE, /* `result` is set */
-    STK__PICKLE_CUT,  /* the bytes end before the pickle does; `result` is what was there, with all that was open closed */
-    STK__PICKLE_BAD,  /* `message` says why; `result` likewise */
+    STK__PICKLE_CUT, /* the bytes end before the pickle does; `result` is what was there, with all that was open closed */
+    STK__PICKLE_BAD,    /* `message` says why; `result` likewise */
     STK__PICKLE_FAILED, /* memory or the temporary file: see the store's error */
 } stk__pickle_state;
 
@@ -97,7 +97,7 @@ typedef struct stk__pickle {
     size_t kept; /* items of open containers */
     stk__pickle_state state;
     stk__pickle_value result;
-    uint64_t late;      /* items that came for containers after these had been used: they are lost */
+    uint64_t late;       /* items that came for containers after these had been used: they are lost */
     int64_t late_offset; /* of the first */
     stk__text scratch;
     char message[160];

@@ -31,7 +31,7 @@ enum {
     MADE_SEGMENT,
     MADE_ANNOTATION,
     MADE_HISTORY,
-    MADE_EVENTS,  /* rows of lists */
+    MADE_EVENTS, /* rows of lists */
     MADE_BLOCKS,
     MADE_SEGMENTS,
     MADE_ANNOTATIONS,
@@ -43,19 +43,22 @@ enum {
 #define FRAME_NOISE (UINT64_C(1) << 32)
 #define FRAME_ALLOCATOR (UINT64_C(1) << 33)
 
-#define KEYS(X)                                                                                                        \
-    X(SEGMENTS, "segments") X(DEVICE_TRACES, "device_traces") X(ANNOTATIONS, "external_annotations")                   \
-    X(HOST_SEGMENTS, "host_segments") X(HOST_TRACES, "host_traces") X(SETTINGS, "max_split_size")                      \
-    X(DEVICE, "device") X(ADDRESS, "address") X(TOTAL_SIZE, "total_size") X(BLOCKS, "blocks") X(SIZE, "size")          \
-    X(REQUESTED, "requested_size") X(STATE, "state") X(FRAMES, "frames") X(HISTORY, "history")                         \
-    X(REAL_SIZE, "real_size") X(ACTION, "action") X(ADDR, "addr") X(TIME_US, "time_us") X(DEVICE_FREE, "device_free")  \
-    X(METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name") X(STAGE, "stage")
+#define KEYS(X)                                                                                                \
+    X(SEGMENTS, "segments")                                                                                    \
+    X(DEVICE_TRACES, "device_traces") X(ANNOTATIONS, "external_annotations") X(HOST_SEGMENTS, "host_segments") \
+        X(HOST_TRACES, "host_traces") X(SETTINGS, "max_split_size") X(DEVICE, "device") X(ADDRESS, "address")  \
+            X(TOTAL_SIZE, "total_size") X(BLOCKS, "blocks") X(SIZE, "size") X(REQUESTED, "requested_size")     \
+                X(STATE, "state") X(FRAMES, "frames") X(HISTORY, "history") X(REAL_SIZE, "real_size")          \
+                    X(ACTION, "action") X(ADDR, "addr") X(TIME_US, "time_us") X(DEVICE_FREE, "device_free")    \
+                        X(METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name")   \
+                            X(STAGE, "stage")
 
-#define WORDS(X)                                                                                                       \
-    X(ALLOC, "alloc") X(FREE_OLD, "free") X(FREE_REQUESTED, "free_requested") X(FREE_COMPLETED, "free_completed")      \
-    X(SEGMENT_ALLOC, "segment_alloc") X(SEGMENT_FREE, "segment_free") X(SEGMENT_MAP, "segment_map")                    \
-    X(SEGMENT_UNMAP, "segment_unmap") X(OOM, "oom") X(ANNOTATE, "annotate") X(ACTIVE, "active_allocated")              \
-    X(PENDING, "active_pending_free") X(AWAITING, "active_awaiting_free") X(START, "START") X(END, "END")
+#define WORDS(X)                                                                                                  \
+    X(ALLOC, "alloc")                                                                                             \
+    X(FREE_OLD, "free") X(FREE_REQUESTED, "free_requested") X(FREE_COMPLETED, "free_completed")                   \
+        X(SEGMENT_ALLOC, "segment_alloc") X(SEGMENT_FREE, "segment_free") X(SEGMENT_MAP, "segment_map")           \
+            X(SEGMENT_UNMAP, "segment_unmap") X(OOM, "oom") X(ANNOTATE, "annotate") X(ACTIVE, "active_allocated") \
+                X(PENDING, "active_pending_free") X(AWAITING, "active_awaiting_free") X(START, "START") X(END, "END")
 
 #define AS_ENUM(name, text) WORD_##name,
 enum { WORD_NONE, KEYS(AS_ENUM) WORD_KEYS, WORDS(AS_ENUM) WORD_COUNT };
@@ -164,7 +167,8 @@ static bool size_of(const stk__pickle_value *v, uint64_t *out)
 
 static int64_t time_of(const stk__pickle_value *v)
 {
-    return v && v->kind == STK__PICKLE_INT && v->u.integer > -STK__TIME_MAX / 1000 && v->u.integer < STK__TIME_MAX / 1000
+    return v && v->kind == STK__PICKLE_INT && v->u.integer > -STK__TIME_MAX / 1000 &&
+                   v->u.integer < STK__TIME_MAX / 1000
                ? v->u.integer
                : STK__NO_NUMBER;
 }
@@ -177,7 +181,9 @@ static uint32_t callsite_of(const stk__pickle_value *v)
 static int64_t device_of(const stk__pickle_value *v)
 {
     uint64_t device;
-    return !v || v->kind == STK__PICKLE_NONE ? 0 : natural_of(v, &device) && device < DEVICES_MAX ? (int64_t)device : -1;
+    return !v || v->kind == STK__PICKLE_NONE                ? 0
+           : natural_of(v, &device) && device < DEVICES_MAX ? (int64_t)device
+                                                            : -1;
 }
 
 /* ---- tables ---- */
@@ -213,10 +219,19 @@ static bool has_any(const char *text, const char *const *parts, size_t count)
 /* The same list as that of PyTorch's own viewer (torch/cuda/_memory_viz.py). */
 static bool is_noise(const char *name, const char *file)
 {
-    static const char *const names[] = {"unwind::unwind",    "CapturedTraceback::gather", "gather_with_cpp", "_start",
-                                        "__libc_start_main", "PyEval_",                   "PyObject_",       "PyFunction_"};
-    static const char *const files[] = {"core/boxing",    "/Register",           "/Redispatch",   "pythonrun.c", "Modules/main.c",
-                                        "Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h", "ceval.c",
+    static const char *const names[] = {"unwind::unwind",    "CapturedTraceback::gather",
+                                        "gather_with_cpp",   "_start",
+                                        "__libc_start_main", "PyEval_",
+                                        "PyObject_",         "PyFunction_"};
+    static const char *const files[] = {"core/boxing",
+                                        "/Register",
+                                        "/Redispatch",
+                                        "pythonrun.c",
+                                        "Modules/main.c",
+                                        "Objects/call.c",
+                                        "Objects/methodobject.c",
+                                        "pycore_ceval.h",
+                                        "ceval.c",
                                         "cpython/abstract.h"};
     return has_any(name, names, STK_COUNT(names)) || has_any(file, files, STK_COUNT(files));
 }
@@ -234,7 +249,8 @@ static uint64_t make_frame(snapshot_reader *r, const dict_view *d)
     size_t size;
     const char *name = stk__builder_get(r->b, frame.name, &size);
     const char *file = stk__builder_get(r->b, frame.file, &size);
-    const uint64_t flags = (is_noise(name, file) ? FRAME_NOISE : 0) | (strstr(name, "CachingAllocator") ? FRAME_ALLOCATOR : 0);
+    const uint64_t flags =
+        (is_noise(name, file) ? FRAME_NOISE : 0) | (strstr(name, "CachingAllocator") ? FRAME_ALLOCATOR : 0);
     if (strcmp(file, "??") == 0)
         frame.file = 0;
     return made(MADE_FRAME, flags | stk__builder_frame(r->b, &frame));
@@ -330,8 +346,7 @@ static uint64_t make_block(snapshot_reader *r, const dict_view *d, int64_t offse
                                .active = state == WORD_ACTIVE || state == WORD_PENDING || state == WORD_AWAITING};
     const bool has_size = size_of(d->of[WORD_REQUESTED], &block.size) || size_of(d->of[WORD_SIZE], &block.size);
     if (tag_of(d->of[WORD_HISTORY]) == MADE_HISTORY) {
-        const stk__memory_block *h =
-            STK__MEMORY_ROW(&r->s->histories, stk__memory_block, row_of(d->of[WORD_HISTORY]));
+        const stk__memory_block *h = STK__MEMORY_ROW(&r->s->histories, stk__memory_block, row_of(d->of[WORD_HISTORY]));
         block.size = h->size;
         block.callsite = h->callsite;
     }
@@ -577,14 +592,16 @@ static stk_status not_a_snapshot(const snapshot_reader *r, const stk__pickle *m,
         return stk_error_set(err, STK_CORRUPT, "a pickle that cannot be read: byte %lld: %s",
                              (long long)stk__pickle_offset(m), m->message);
     if (v->kind == STK__PICKLE_OPAQUE && v->u.module)
-        return stk_error_set(err, STK_UNSUPPORTED,
-                             "a pickle that makes something by calling %.200s.%.200s, not a memory snapshot of PyTorch; "
-                             "nothing of it was run",
-                             stk__builder_get(r->b, v->u.module, &size), stk__builder_get(r->b, v->u.text, &size));
+        return stk_error_set(
+            err, STK_UNSUPPORTED,
+            "a pickle that makes something by calling %.200s.%.200s, not a memory snapshot of PyTorch; "
+            "nothing of it was run",
+            stk__builder_get(r->b, v->u.module, &size), stk__builder_get(r->b, v->u.text, &size));
     if (m->state == STK__PICKLE_CUT)
         return stk_error_set(err, STK_CORRUPT, "a pickle that is cut off before anything of a memory snapshot");
-    return stk_error_set(err, STK_UNSUPPORTED,
-                         "a pickle, but not a memory snapshot of PyTorch: wanted a dict with segments and device_traces");
+    return stk_error_set(
+        err, STK_UNSUPPORTED,
+        "a pickle, but not a memory snapshot of PyTorch: wanted a dict with segments and device_traces");
 }
 
 static stk_status read_pickle(snapshot_reader *r, stk__pickle *m, stk__input *in, stk_error *err)
@@ -627,7 +644,8 @@ static stk_status snapshot_read(stk__builder *b, stk__input *in, stk_error *err)
     stk__pickle_clear(&m);
     if (status == STK_OK)
         status = stk__memory_emit(b, in, &s, err);
-    stk__memory_table *const tables[] = {&s.events, &s.blocks, &s.segments, &s.annotations, &s.histories, &s.lists, &s.traces};
+    stk__memory_table *const tables[] = {&s.events,    &s.blocks, &s.segments, &s.annotations,
+                                         &s.histories, &s.lists,  &s.traces};
     for (size_t i = 0; i < STK_COUNT(tables); i++)
         stk__column_clear(store, &tables[i]->column);
     stk__free(r.frames);

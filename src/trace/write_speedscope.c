@@ -31,7 +31,7 @@ typedef struct scope_writer {
     uint32_t *of_frame;      /* by frame of the model: the same */
     uint32_t *depth, *shown; /* by call site */
     uint32_t frames;         /* written so far */
-    uint32_t rest_frame; /* with functions: what is in none of their stacks */
+    uint32_t rest_frame;     /* with functions: what is in none of their stacks */
     uint32_t profiles;
     int64_t base_ns; /* taken from all times */
     bool nomem;
@@ -131,7 +131,7 @@ static const char *unit_name(uint32_t unit)
 {
     return unit == STK__UNIT_NS                                     ? "nanoseconds"
            : unit == STK__UNIT_BYTES || unit == STK__UNIT_ALLOCATED ? "bytes"
-                                                                     : "none";
+                                                                    : "none";
 }
 
 /* {"type":...,"name":...,"unit":...,"startValue":...,"endValue":..., */
@@ -376,8 +376,8 @@ static void write_call_tree(scope_writer *w, const stk__call_tree *tree, uint32_
     bool first = true;
     for (size_t i = 0; i < tree->count; i++)
         total = tree->nodes[i].self_ns > INT64_MAX - total ? INT64_MAX : total + STK_MAX(tree->nodes[i].self_ns, 0);
-    stk__text_puts(&name, tree->estimated ? "functions, own time; stacks are estimated from callers"
-                                          : "functions, own time");
+    stk__text_puts(&name,
+                   tree->estimated ? "functions, own time; stacks are estimated from callers" : "functions, own time");
     start_profile(w, "sampled", &name, STK__UNIT_NS, 0, total);
     STK__EMIT(&w->out, "\"samples\":[");
     for (uint32_t i = 0; i < tree->count && !stopped(w); i++) {

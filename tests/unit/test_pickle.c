@@ -132,22 +132,23 @@ static told tell(const void *data, size_t size)
 }
 
 #define TELL(bytes) tell(bytes, sizeof(bytes) - 1)
-#define ASSERT_TELLS(bytes, wanted)                         \
-    do {                                                    \
-        const told found = TELL(bytes);                     \
-        assert_string_equal(found.text, wanted);            \
-        assert_int_equal(found.state, STK__PICKLE_DONE);    \
-        assert_int_equal(found.left, 0);                    \
+#define ASSERT_TELLS(bytes, wanted)                      \
+    do {                                                 \
+        const told found = TELL(bytes);                  \
+        assert_string_equal(found.text, wanted);         \
+        assert_int_equal(found.state, STK__PICKLE_DONE); \
+        assert_int_equal(found.left, 0);                 \
     } while (0)
-#define ASSERT_BAD(bytes, wanted)                           \
-    do {                                                    \
-        const told found = TELL(bytes);                     \
-        assert_int_equal(found.state, STK__PICKLE_BAD);     \
-        assert_string_equal(found.message, wanted);         \
+#define ASSERT_BAD(bytes, wanted)                       \
+    do {                                                \
+        const told found = TELL(bytes);                 \
+        assert_int_equal(found.state, STK__PICKLE_BAD); \
+        assert_string_equal(found.message, wanted);     \
     } while (0)
 
 /* A client that only counts containers. */
-static uint64_t count_make(void *arg, stk__pickle_kind kind, const stk__pickle_value *items, size_t count, int64_t offset)
+static uint64_t count_make(void *arg, stk__pickle_kind kind, const stk__pickle_value *items, size_t count,
+                           int64_t offset)
 {
     return ++*(uint64_t *)arg;
 }
@@ -196,7 +197,9 @@ static void pickle_reads_texts_and_steps_over_bytes(void **state)
     ASSERT_TELLS("Vh\\u00e9\xe9\\U0001f600\\q\n.", "'h\xc3\xa9\xc3\xa9\xf0\x9f\x98\x80\\q'");
     ASSERT_TELLS("S'a\\x41\\n\\'\\\\'\n.", "'aA\n'\\'");
     ASSERT_TELLS("S\"\"\n.", "''");
-    ASSERT_TELLS("C\x03" "abc.", "3 bytes");
+    ASSERT_TELLS("C\x03"
+                 "abc.",
+                 "3 bytes");
     ASSERT_TELLS("B\x03\0\0\0abc.", "3 bytes");
     ASSERT_TELLS("\x8e\x03\0\0\0\0\0\0\0abc.", "3 bytes");
     ASSERT_TELLS("\x96\x03\0\0\0\0\0\0\0abc.", "3 bytes");
@@ -205,9 +208,16 @@ static void pickle_reads_texts_and_steps_over_bytes(void **state)
 static void pickle_reads_containers_of_every_operation(void **state)
 {
     ASSERT_TELLS("].", "[]");
-    ASSERT_TELLS("](K\x01K\x02" "e.", "[1,2]");
-    ASSERT_TELLS("]K\x01" "aK\x02" "a.", "[1,2]");
-    ASSERT_TELLS("(K\x01lK\x02" "a.", "[1,2]");
+    ASSERT_TELLS("](K\x01K\x02"
+                 "e.",
+                 "[1,2]");
+    ASSERT_TELLS("]K\x01"
+                 "aK\x02"
+                 "a.",
+                 "[1,2]");
+    ASSERT_TELLS("(K\x01lK\x02"
+                 "a.",
+                 "[1,2]");
     ASSERT_TELLS("}.", "{}");
     ASSERT_TELLS("}(K\x01NK\x02Nu.", "{1:None,2:None}");
     ASSERT_TELLS("}K\x01Ns.", "{1:None}");
@@ -219,22 +229,35 @@ static void pickle_reads_containers_of_every_operation(void **state)
     ASSERT_TELLS("(K\x01K\x02K\x03K\x04t.", "(1,2,3,4)");
     ASSERT_TELLS("\x8f(K\x01\x90.", "s1>");
     ASSERT_TELLS("(K\x01\x91.", "s1>");
-    ASSERT_TELLS("](](K\x01" "e}(\x8c\x01k)u\x85" "e.", "[[1],({'k':()})]");
+    ASSERT_TELLS("](](K\x01"
+                 "e}(\x8c\x01k)u\x85"
+                 "e.",
+                 "[[1],({'k':()})]");
 }
 
 static void pickle_orders_the_stack_and_the_memo(void **state)
 {
     ASSERT_TELLS("\x80\x04\x95\0\0\0\0\0\0\0\0K\x07.", "7");
-    ASSERT_TELLS("K\x07K\x08" "0.", "7");
-    ASSERT_TELLS("K\x07(K\x08K\x09" "1.", "7");
+    ASSERT_TELLS("K\x07K\x08"
+                 "0.",
+                 "7");
+    ASSERT_TELLS("K\x07(K\x08K\x09"
+                 "1.",
+                 "7");
     ASSERT_TELLS("K\x07(0.", "7");
-    ASSERT_TELLS("](K\x07" "2e.", "[7,7]");
+    ASSERT_TELLS("](K\x07"
+                 "2e.",
+                 "[7,7]");
     ASSERT_TELLS("](\x8c\x01x\x94h\0e.", "['x','x']");
-    ASSERT_TELLS("](\x8c\x01xq\x05h\x05" "e.", "['x','x']");
+    ASSERT_TELLS("](\x8c\x01xq\x05h\x05"
+                 "e.",
+                 "['x','x']");
     ASSERT_TELLS("](\x8c\x01xr\x05\0\0\0j\x05\0\0\0e.", "['x','x']");
     ASSERT_TELLS("](S'x'\np7\ng7\ne.", "['x','x']");
     /* a list that is referred to twice is made once */
-    const told shared = TELL("]\x94(](K\x01" "e\x94h\x01h\x01" "e.");
+    const told shared = TELL("]\x94(](K\x01"
+                             "e\x94h\x01h\x01"
+                             "e.");
     assert_string_equal(shared.text, "[[1],[1],[1]]");
     assert_int_equal(shared.makes, 2);
 }
@@ -272,10 +295,15 @@ static void pickle_never_calls_anything(void **state)
     ASSERT_TELLS("\x8c\x02os\x8c\x06system\x93\x8c\x02hi\x85R.", "<os.system>");
     ASSERT_TELLS("(S'echo hi'\nios\nsystem\n.", "<os.system>");
     ASSERT_TELLS("(cos\nsystem\nS'echo hi'\no.", "<os.system>");
-    ASSERT_TELLS("cm\nC\n)\x81}(\x8c\x01" "aK\x01u" "b.", "<m.C>");
+    ASSERT_TELLS("cm\nC\n)\x81}(\x8c\x01"
+                 "aK\x01u"
+                 "b.",
+                 "<m.C>");
     ASSERT_TELLS("cm\nC\n)}\x92.", "<m.C>");
     ASSERT_TELLS("cm\nC\n)R(K\x01K\x02u.", "<m.C>");
-    ASSERT_TELLS("cm\nC\n)R(K\x01" "e.", "<m.C>");
+    ASSERT_TELLS("cm\nC\n)R(K\x01"
+                 "e.",
+                 "<m.C>");
     ASSERT_TELLS("\x82\x01.", "<.extension 1>");
     ASSERT_TELLS("\x83\x01\x02.", "<.extension 513>");
     ASSERT_TELLS("\x84\x01\0\0\0.", "<.extension 1>");
@@ -296,17 +324,27 @@ static void pickle_takes_dicts_by_other_names_as_dicts(void **state)
 
 static void pickle_closes_what_is_open_when_it_is_cut(void **state)
 {
-    const told found = TELL("}(\x8c\x01" "a](K\x01K\x02" "e\x8c\x01" "b](K\x03K");
+    const told found = TELL("}(\x8c\x01"
+                            "a](K\x01K\x02"
+                            "e\x8c\x01"
+                            "b](K\x03K");
     assert_int_equal(found.state, STK__PICKLE_CUT);
     assert_string_equal(found.text, "{'a':[1,2],'b':[3]}");
-    assert_string_equal(TELL("}(\x8c\x01" "aK\x01\x8c\x01" "b").text, "{'a':1}");
+    assert_string_equal(TELL("}(\x8c\x01"
+                             "aK\x01\x8c\x01"
+                             "b")
+                            .text,
+                        "{'a':1}");
     assert_int_equal(TELL("").state, STK__PICKLE_CUT);
 }
 
 static void pickle_survives_every_prefix_and_changed_byte(void **state)
 {
-    static const char good[] = "\x80\x04\x95\x40\0\0\0\0\0\0\0}\x94(\x8c\x01" "a\x94]\x94(K\x01M\x02\x03J\x04\x05\x06\x07\x8a\x01\x08G\x3f"
-                               "\xf8\0\0\0\0\0\0\x88Nh\x01)K\x01\x85(K\x01t\x8f(K\x02\x90" "e\x8c\x01" "bcm\nC\n)R}K\x01Nsbu.";
+    static const char good[] = "\x80\x04\x95\x40\0\0\0\0\0\0\0}\x94(\x8c\x01"
+                               "a\x94]\x94(K\x01M\x02\x03J\x04\x05\x06\x07\x8a\x01\x08G\x3f"
+                               "\xf8\0\0\0\0\0\0\x88Nh\x01)K\x01\x85(K\x01t\x8f(K\x02\x90"
+                               "e\x8c\x01"
+                               "bcm\nC\n)R}K\x01Nsbu.";
     for (size_t size = 0; size < sizeof good - 1; size++)
         assert_int_not_equal(tell(good, size).state, STK__PICKLE_DONE);
     assert_int_equal(TELL(good).state, STK__PICKLE_DONE);
@@ -383,7 +421,10 @@ static void pickle_of_itself_ends(void **state)
     const told list = TELL("]\x94h\0a.");
     assert_int_equal(list.state, STK__PICKLE_DONE);
     assert_int_equal(list.late, 1);
-    const told bomb = TELL("]\x94(h\0h\0h\0" "e\x94(h\0h\0h\0" "e\x94(h\0h\0" "e.");
+    const told bomb = TELL("]\x94(h\0h\0h\0"
+                           "e\x94(h\0h\0h\0"
+                           "e\x94(h\0h\0"
+                           "e.");
     assert_int_equal(bomb.state, STK__PICKLE_DONE);
     assert_true(bomb.makes <= 4);
 }
