@@ -610,10 +610,14 @@ static stk_status read_pickle(snapshot_reader *r, stk__pickle *m, stk__input *in
         stk__memory_trim(r->s);
         STK_TRY(stk__reader_progress(r->b, in, err));
     }
+    STK_TRY(stk__builder_status(r->b, err));
     if (m->state == STK__PICKLE_FAILED || r->failed) {
+        const stk_error *failure = &r->b->trace->store->error;
+        if (failure->status == STK_OK)
+            return stk_error_set(err, STK_UNSUPPORTED, "more than 4,294,967,293 entries or blocks");
         if (err)
-            *err = r->b->trace->store->error;
-        return err && err->status != STK_OK ? err->status : stk_error_set(err, STK_UNSUPPORTED, "too many rows");
+            *err = *failure;
+        return failure->status;
     }
     if (r->nomem)
         return stk__nomem(r->frame_capacity * sizeof *r->frames, err);
