@@ -259,7 +259,7 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 {
     if (unit == STK__UNIT_NS) {
         cli_text_ns(text, amount);
-    } else if (unit == STK__UNIT_BYTES && amount >= 0) {
+    } else if ((unit == STK__UNIT_BYTES || unit == STK__UNIT_ALLOCATED) && amount >= 0) {
         stk__text_bytes(text, (uint64_t)amount);
     } else {
         cli_text_count(text, amount);
@@ -271,13 +271,16 @@ static void put_amount(stk__text *text, uint32_t unit, int64_t amount)
 static void put_heading(const top_options *o, const stk__top *top, uint32_t unit, size_t rows)
 {
     static const char *const whole[] = {"the run", "sampled", "time in functions"};
+    const char *what = unit == STK__UNIT_BYTES       ? "held"
+                       : unit == STK__UNIT_ALLOCATED ? "allocated"
+                                                     : whole[top->source];
     stk__text text = STK__TEXT_INIT;
     stk__text_puts(&text, stk__top_source_names[top->source]);
     if (top->source != STK__TOP_FUNCTIONS || (o->by && strcmp(o->by, "name") != 0))
         stk__text_printf(&text, " by %s", group_words(o, top->source));
     stk__text_puts(&text, ": ");
     cli_text_count(&text, (int64_t)rows);
-    stk__text_printf(&text, " row%s; %s: ", rows == 1 ? "" : "s", whole[top->source]);
+    stk__text_printf(&text, " row%s; %s: ", rows == 1 ? "" : "s", what);
     put_amount(&text, unit, top->totals[unit]);
     stk__text_puts(&text, top->source == STK__TOP_FUNCTIONS ? "" : " (100 %)");
     if (top->source == STK__TOP_SLICES && top->tracks > 1)

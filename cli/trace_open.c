@@ -221,6 +221,10 @@ void cli_say_written(const char *output, const stk__trace_writer *writer, const 
     put_counts(&line, lost, STK_COUNT(lost));
     if (line.length)
         cli_say("left out, for the format %s cannot carry them: %s", writer->name, line.data);
+    if (r->estimated_stacks)
+        cli_say(
+            "the stacks are an estimate: a profile of functions knows who called whom, not whole stacks; the time of "
+            "each function is exact");
     if (r->shortened_slices)
         cli_say("shortened to fit into the slices around them: %llu slices", (unsigned long long)r->shortened_slices);
     if (r->shift_ns)

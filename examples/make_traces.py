@@ -6,12 +6,14 @@ rank0.json.gz, rank1.json.gz  two ranks of a training, as PyTorch's profiler wri
 worker0.json                  what a DataLoader worker of rank 0 does meanwhile
 faster.json.gz                rank 0 after its worker was made faster
 tf.json.gz                    a training with tf.data, as TensorFlow's profiler shows it
+snap.pickle                   a snapshot of a GPU's memory, as PyTorch dumps it
 
 The figures are made up, and are the same each time.
 """
 import gzip
 import json
 import pathlib
+import pickle
 import random
 import sys
 import zlib
@@ -113,6 +115,32 @@ def tensorflow(seed=3):
     return {"displayTimeUnit": "ns", "traceEvents": events}
 
 
+def snapshot(steps=5):
+    """What torch.cuda.memory._snapshot() gives after some steps: weights that stay, activations that come and go."""
+    def stack(*places):
+        return [{"name": name, "filename": file, "line": line} for name, file, line in places]
+    main_place = ("main", "train.py", 80)
+    weights = stack(("__init__", "torch/nn/modules/linear.py", 106), ("build", "model.py", 12), main_place)
+    forward = stack(("linear", "torch/nn/functional.py", 2125), ("forward", "model.py", 30), ("step", "train.py", 41),
+                    main_place)
+    now, trace, blocks = 1700000000000000, [], []
+
+    def entry(action, addr, mib, frames):
+        trace.append({"action": action, "addr": addr, "size": mib << 20, "stream": 0, "time_us": now, "frames": frames})
+    entry("segment_alloc", 1 << 40, 512, weights)
+    for i in range(4):
+        entry("alloc", (1 << 40) + (i * 32 << 20), 32, weights)
+        blocks.append({"address": (1 << 40) + (i * 32 << 20), "size": 32 << 20, "requested_size": 32 << 20,
+                       "state": "active_allocated", "frames": weights})
+    for _ in range(steps):
+        for action in "alloc", "free_completed":
+            for i in range(4, 10):
+                now += 500
+                entry(action, (1 << 40) + (i * 32 << 20), 24, forward)
+    segment = {"device": 0, "address": 1 << 40, "total_size": 512 << 20, "stream": 0, "frames": weights, "blocks": blocks}
+    return {"segments": [segment], "device_traces": [trace]}
+
+
 def write(path, trace):
     text = json.dumps(trace).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
@@ -127,6 +155,7 @@ def main():
     write(directory / "faster.json.gz", training(wait_us=1000, seed=4)[0])
     write(directory / "worker0.json", worker())
     write(directory / "tf.json.gz", tensorflow())
+    (directory / "snap.pickle").write_bytes(pickle.dumps(snapshot(), protocol=4))
 
 
 if __name__ == "__main__":

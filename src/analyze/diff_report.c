@@ -560,10 +560,11 @@ static void json_totals(stk__text *out, const char *key, const stk__diff_totals 
 
 static const char *unit_name(uint32_t unit)
 {
-    return unit == STK__UNIT_NS        ? "ns"
-           : unit == STK__UNIT_SAMPLES ? "samples"
-           : unit == STK__UNIT_BYTES   ? "bytes"
-                                       : "none";
+    return unit == STK__UNIT_NS          ? "ns"
+           : unit == STK__UNIT_SAMPLES   ? "samples"
+           : unit == STK__UNIT_BYTES     ? "bytes"
+           : unit == STK__UNIT_ALLOCATED ? "bytes allocated"
+                                         : "none";
 }
 
 static void json_side(stk__text *out, const char *key, const stk__diff_side *s)

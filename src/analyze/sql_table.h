@@ -45,7 +45,7 @@ struct stk__sql_cursor {
 extern const stk__sql_plain stk__sql_tables_of_tracks[], stk__sql_tables_of_events[], stk__sql_tables_of_files[],
     stk__sql_tables_of_stacks[];
 
-/* "ns", "samples", "bytes", or NULL. The text is constant. */
+/* "ns", "samples", "bytes", "bytes allocated", or NULL. The text is constant. */
 void stk__sql_unit(sqlite3_context *out, uint32_t unit);
 /* A constant text. */
 void stk__sql_constant(sqlite3_context *out, const char *text);

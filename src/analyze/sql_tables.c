@@ -29,8 +29,10 @@ void stk__sql_constant(sqlite3_context *out, const char *text)
 
 void stk__sql_unit(sqlite3_context *out, uint32_t unit)
 {
-    static const char *const names[] = {
-        [STK__UNIT_NS] = "ns", [STK__UNIT_SAMPLES] = "samples", [STK__UNIT_BYTES] = "bytes"};
+    static const char *const names[] = {[STK__UNIT_NS] = "ns",
+                                        [STK__UNIT_SAMPLES] = "samples",
+                                        [STK__UNIT_BYTES] = "bytes",
+                                        [STK__UNIT_ALLOCATED] = "bytes allocated"};
     if (unit < STK_COUNT(names))
         stk__sql_constant(out, names[unit]);
 }

@@ -229,8 +229,8 @@ static void counter_columns(adder *a)
 
 static void sample_columns(adder *a)
 {
-    static const int32_t offsets[] = {0, 2, 9, 14};
-    static const stk__dictionary units = {3, offsets, "nssamplesbytes", false};
+    static const int32_t offsets[] = {0, 2, 9, 14, 29};
+    static const stk__dictionary units = {STK__UNIT_NONE, offsets, "nssamplesbytesbytes allocated", false};
     const stk__samples *s = &a->model->samples;
     add_ids(a);
     stk__table_column *ts = add(a, "ts", STK_KIND_INT64, STK__LAYOUT_INT64, s->ts);

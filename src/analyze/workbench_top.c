@@ -47,7 +47,7 @@ bool stk__word_find(const stk__word *words, const char *text, int *out, const ch
 /* ---- rows ---- */
 
 const char *const stk__top_source_names[] = {"slices", "samples", "functions"};
-const char *const stk__unit_names[] = {"ns", "samples", "bytes", "none"};
+const char *const stk__unit_names[] = {"ns", "samples", "bytes", "bytes allocated", "none"};
 
 const char *const stk__top_columns[STK__TOP_COLUMNS] = {
     "name",    "count",   "total_ns", "mean_ns", "min_ns", "max_ns", "p50_ns",    "p95_ns",

@@ -58,7 +58,7 @@ void stk__flat_free(stk__flat *r)
 
 const char *stk__unit_name(uint32_t unit)
 {
-    static const char *const names[] = {"ns", "samples", "bytes", ""};
+    static const char *const names[] = {"ns", "samples", "bytes", "bytes allocated", ""};
     return unit < STK_COUNT(names) ? names[unit] : "";
 }
 

@@ -71,6 +71,6 @@ void stk__flat_json(const stk__flat *rows, const stk__flat_table *table, size_t 
 void stk__flat_csv_head(const stk__flat_table *table, stk__text *out);
 void stk__flat_csv(stk__flat *rows, const stk__flat_table *table, size_t row, stk__text *out);
 
-const char *stk__unit_name(uint32_t unit); /* "ns", "samples", "bytes", "" */
+const char *stk__unit_name(uint32_t unit); /* "ns", "samples", "bytes", "bytes allocated", "" */
 
 #endif

@@ -135,7 +135,14 @@ typedef enum stk__track_kind {
     STK__TRACK_COUNTER,
 } stk__track_kind;
 
-typedef enum stk__unit { STK__UNIT_NS, STK__UNIT_SAMPLES, STK__UNIT_BYTES, STK__UNIT_NONE } stk__unit;
+/* Weights of two units are never added up. ALLOCATED are bytes over a time, which may be the same memory many times. */
+typedef enum stk__unit {
+    STK__UNIT_NS,
+    STK__UNIT_SAMPLES,
+    STK__UNIT_BYTES,
+    STK__UNIT_ALLOCATED,
+    STK__UNIT_NONE, /* the last one */
+} stk__unit;
 
 typedef struct stk__trace_track {
     uint32_t kind;                  /* stk__track_kind */

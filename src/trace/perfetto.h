@@ -213,7 +213,8 @@ enum {
 #define STK__TOTALS_SUMMARY "summary"
 /* Rows beside a thread's own are called NAME + this + number + ")", as the recorder does. */
 #define STK__OVERLAP_SUFFIX " (overlap "
-/* Follower counters whose count is the weight of the sample, followed by its unit: "ns", "samples", "bytes", "none". */
+/* Follower counters whose count is the weight of the sample, followed by its unit: "ns", "samples", "bytes",
+ * "bytes allocated", "none". */
 #define STK__WEIGHT_FOLLOWER "stoker.weight."
 
 #endif

@@ -150,7 +150,8 @@ static stk__wire field_bytes(stk__wire message, uint32_t number)
 static void read_sample_defaults(pf_reader *r, pf_sequence *s, stk__wire defaults)
 {
     static const char *const units[] = {STK__WEIGHT_FOLLOWER "ns", STK__WEIGHT_FOLLOWER "samples",
-                                        STK__WEIGHT_FOLLOWER "bytes", STK__WEIGHT_FOLLOWER "none"};
+                                        STK__WEIGHT_FOLLOWER "bytes", STK__WEIGHT_FOLLOWER "bytes allocated",
+                                        STK__WEIGHT_FOLLOWER "none"};
     int follower = 0;
     stk__field f = stk__fields(defaults);
     while (stk__field_next(&f)) {

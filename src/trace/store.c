@@ -194,13 +194,16 @@ bool stk__column_grow(stk__store *s, stk__column *c, size_t want)
     return capacity < PAGES_FROM ? grow_heap(s, c, capacity) : grow_pages(s, c, capacity);
 }
 
+void stk__column_trim(const stk__column *c)
+{
+    if (c->place == STK__IN_FILE)
+        madvise(c->data, c->capacity, MADV_DONTNEED); /* a shared mapping: the bytes stay in the file */
+}
+
 void stk__store_trim(stk__store *s)
 {
-    for (size_t i = 0; i < STK__STORE_COLUMNS && s->file_bytes; i++) {
-        stk__column *c = &s->columns[i];
-        if (c->place == STK__IN_FILE)
-            madvise(c->data, c->capacity, MADV_DONTNEED); /* a shared mapping: the bytes stay in the file */
-    }
+    for (size_t i = 0; i < STK__STORE_COLUMNS && s->file_bytes; i++)
+        stk__column_trim(&s->columns[i]);
     if (s->cache && s->cap_bytes && !s->will_change)
         madvise(s->cache, s->cache_bytes, MADV_DONTNEED);
 }

@@ -44,8 +44,9 @@ void stk__store_free(stk__store *s);
 /* Makes room for `want` bytes; keeps what is there. On failure the column is as before, and s->error tells why. */
 bool stk__column_grow(stk__store *s, stk__column *c, size_t want);
 void stk__column_clear(stk__store *s, stk__column *c);
-/* Gives pages in files back. */
+/* Gives pages in files back: of all columns of the trace; of one that is not part of it. */
 void stk__store_trim(stk__store *s);
+void stk__column_trim(const stk__column *c);
 
 /* Where the pointer and the number of rows of a column or table are in the trace, and the size of a row. */
 typedef struct stk__column_info {

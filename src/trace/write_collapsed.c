@@ -9,7 +9,8 @@
  *     does with the commands of perf; tracks that are no threads are named when there are several. Only samples of the
  *     unit of the first one, and of a file of perf only those of its first kind of event. Weights that the reader kept
  *     in thousandths, as the fact weight_scale says, are written with their fraction again.
- *   - functions of Python profiles: each one alone with its own time in ns; who called it is not carried.
+ *   - functions of Python profiles: their own time in ns, with stacks that are estimated from the callers (call_tree.h).
+ * Of memory snapshots samples come before slices: those are annotations, and memory is what the file is about.
  * Frames that have a module are written by their name alone, as FlameGraph does; others as "name (file:line)", with
  * _[k], _[j] or _[i] behind the name for the kernel, code made at run time and inlined frames. A ';' in names becomes
  * ':', control bytes become spaces, and names end after 4096 bytes.
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "trace/call_tree.h"
 #include "trace/emit.h"
 #include "trace/keymap.h"
 #include "trace/writer.h"
@@ -483,11 +485,24 @@ static void fold_samples(folder *f)
 static void fold_functions(folder *f)
 {
     const stk__trace *t = f->t;
-    for (size_t i = 0; i < t->function_count && !f->nomem; i++) {
-        put_frame(&f->scratch, t, &t->frames[t->functions[i].frame]);
-        add_value(f, find_node(f, STK__NONE, take_label(f)), t->functions[i].self_ns);
-        f->report->functions++;
+    stk__call_tree tree;
+    f->nomem = stk__call_tree_make(t, &tree, NULL) != STK_OK;
+    uint32_t *node = f->nomem ? NULL : stk__alloc((tree.count + 1) * sizeof *node);
+    f->nomem = !node;
+    for (size_t i = 0; node && i < tree.count && !f->nomem; i++) {
+        const stk__call_node *n = &tree.nodes[i];
+        if (n->function == STK__NONE)
+            STK__EMIT(&f->scratch, STK__CALL_TREE_REST);
+        else
+            put_frame(&f->scratch, t, &t->frames[t->functions[n->function].frame]);
+        node[i] = find_node(f, n->parent == STK__NONE ? STK__NONE : node[n->parent], take_label(f));
+        if (n->self_ns)
+            add_value(f, node[i], n->self_ns);
     }
+    f->report->functions += t->function_count;
+    f->report->estimated_stacks = tree.estimated;
+    stk__free(node);
+    stk__call_tree_clear(&tree);
 }
 
 /* ---- lines ---- */
@@ -637,14 +652,34 @@ static bool write_lines(const folder *f, const fold_order *o, stk__sink *sink)
     return good;
 }
 
-static void count_lost(const stk__trace *t, stk__write_report *report)
+typedef enum fold_source { FOLD_SLICES, FOLD_SAMPLES, FOLD_FUNCTIONS } fold_source;
+
+static bool is_memory(const stk__trace *t)
+{
+    for (size_t i = 0; i < t->file_count; i++) {
+        if (strcmp(stk__trace_str(t, t->files[i].format), "snapshot") != 0)
+            return false;
+    }
+    return t->samples.count > 0;
+}
+
+static fold_source source_of(const stk__trace *t)
+{
+    if (t->slices.count && !is_memory(t))
+        return FOLD_SLICES;
+    return t->samples.count ? FOLD_SAMPLES : FOLD_FUNCTIONS;
+}
+
+static void count_lost(const stk__trace *t, fold_source source, stk__write_report *report)
 {
     report->lost_counters += t->counters.count;
     report->lost_flows += t->points.count;
     report->lost_args += t->args.count ? t->args.count - 1 : 0;
-    if (t->slices.count)
+    if (source != FOLD_SLICES)
+        report->lost_slices += t->slices.count;
+    if (source != FOLD_SAMPLES)
         report->lost_samples += t->samples.count;
-    if (t->slices.count || t->samples.count)
+    if (source != FOLD_FUNCTIONS)
         report->lost_functions += t->function_count;
 }
 
@@ -652,10 +687,11 @@ static stk_status collapsed_write(const stk__trace *t, stk__sink *sink, stk__wri
 {
     folder f = {.t = t, .report = report};
     fold_order order = {0};
-    count_lost(t, report);
-    if (t->slices.count)
+    const fold_source source = source_of(t);
+    count_lost(t, source, report);
+    if (source == FOLD_SLICES)
         fold_slices(&f);
-    else if (t->samples.count)
+    else if (source == FOLD_SAMPLES)
         fold_samples(&f);
     else
         fold_functions(&f);

@@ -704,6 +704,7 @@ static void write_sample_defaults(pf_writer *w, uint32_t unit, stk__string event
     static const char *const units[] = {[STK__UNIT_NS] = STK__WEIGHT_FOLLOWER "ns",
                                         [STK__UNIT_SAMPLES] = STK__WEIGHT_FOLLOWER "samples",
                                         [STK__UNIT_BYTES] = STK__WEIGHT_FOLLOWER "bytes",
+                                        [STK__UNIT_ALLOCATED] = STK__WEIGHT_FOLLOWER "bytes allocated",
                                         [STK__UNIT_NONE] = STK__WEIGHT_FOLLOWER "none"};
     stk__text_reset(&w->event);
     stk__text_reset(&w->part);

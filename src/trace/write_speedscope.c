@@ -1,6 +1,7 @@
 /*
  * Writes speedscope's JSON: of each track with slices an "evented" profile in ns, of each track with samples a
- * "sampled" one per kind of event, and of the functions of a Python profile one with their own times.
+ * "sampled" one per kind of event, and of the functions of a Python profile one with their own times, below stacks that
+ * are estimated from the callers (call_tree.h).
  *
  * Numbers in JavaScript are exact up to 2^53 only, so when a time is past that, all times count from the start of the
  * trace.
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "trace/call_tree.h"
 #include "trace/emit.h"
 #include "trace/writer.h"
 
@@ -29,6 +31,7 @@ typedef struct scope_writer {
     uint32_t *of_frame;      /* by frame of the model: the same */
     uint32_t *depth, *shown; /* by call site */
     uint32_t frames;         /* written so far */
+    uint32_t rest_frame;     /* with functions: what is in none of their stacks */
     uint32_t profiles;
     int64_t base_ns; /* taken from all times */
     bool nomem;
@@ -115,6 +118,10 @@ static void write_frames(scope_writer *w)
         use_frame(w, t->callsites[i].frame);
     for (size_t i = 0; i < t->function_count && !stopped(w); i++)
         use_frame(w, t->functions[i].frame);
+    if (t->function_count) {
+        w->rest_frame = w->frames++;
+        STK__EMIT(&w->out, ",\n{\"name\":\"" STK__CALL_TREE_REST "\"}");
+    }
     STK__EMIT(&w->out, "\n]},\n");
 }
 
@@ -122,7 +129,9 @@ static void write_frames(scope_writer *w)
 
 static const char *unit_name(uint32_t unit)
 {
-    return unit == STK__UNIT_NS ? "nanoseconds" : unit == STK__UNIT_BYTES ? "bytes" : "none";
+    return unit == STK__UNIT_NS                                     ? "nanoseconds"
+           : unit == STK__UNIT_BYTES || unit == STK__UNIT_ALLOCATED ? "bytes"
+                                                                    : "none";
 }
 
 /* {"type":...,"name":...,"unit":...,"startValue":...,"endValue":..., */
@@ -341,37 +350,73 @@ static void write_samples(scope_writer *w, uint32_t track, stk__text *name)
     stk__free(rows);
 }
 
-/* Each function as a sample of its own time; who called it and how often is not carried. */
-static void write_functions(scope_writer *w)
+/* The frames of a stack, outermost first. */
+static void write_call_stack(scope_writer *w, const stk__call_tree *tree, uint32_t node, uint32_t *path)
 {
-    const stk__trace *t = w->t;
+    size_t depth = 0;
+    for (uint32_t at = node; at != STK__NONE; at = tree->nodes[at].parent) {
+        const uint32_t function = tree->nodes[at].function;
+        path[depth++] = function == STK__NONE ? w->rest_frame : w->of_frame[w->t->functions[function].frame] - 1;
+    }
+    stk__emit_char(&w->out, '[');
+    while (depth > 0) {
+        stk__emit_uint(&w->out, path[--depth]);
+        if (depth)
+            stk__emit_char(&w->out, ',');
+    }
+    stk__emit_char(&w->out, ']');
+    flush(w);
+}
+
+/* Own times below stacks that are estimated from the callers. */
+static void write_call_tree(scope_writer *w, const stk__call_tree *tree, uint32_t *path)
+{
     stk__text name = STK__TEXT_INIT;
     int64_t total = 0;
-    if (t->function_count == 0)
-        return;
-    for (size_t i = 0; i < t->function_count; i++)
-        total = t->functions[i].self_ns > INT64_MAX - total ? INT64_MAX : total + STK_MAX(t->functions[i].self_ns, 0);
-    stk__text_puts(&name, "functions, own time");
+    bool first = true;
+    for (size_t i = 0; i < tree->count; i++)
+        total = tree->nodes[i].self_ns > INT64_MAX - total ? INT64_MAX : total + STK_MAX(tree->nodes[i].self_ns, 0);
+    stk__text_puts(&name,
+                   tree->estimated ? "functions, own time; stacks are estimated from callers" : "functions, own time");
     start_profile(w, "sampled", &name, STK__UNIT_NS, 0, total);
     STK__EMIT(&w->out, "\"samples\":[");
-    for (size_t i = 0; i < t->function_count && !stopped(w); i++) {
-        if (i)
-            stk__emit_char(&w->out, ',');
-        stk__emit_char(&w->out, '[');
-        stk__emit_uint(&w->out, w->of_frame[t->functions[i].frame] - 1);
-        stk__emit_char(&w->out, ']');
-        flush(w);
+    for (uint32_t i = 0; i < tree->count && !stopped(w); i++) {
+        if (tree->nodes[i].self_ns <= 0)
+            continue;
+        if (!first)
+            STK__EMIT(&w->out, ",\n");
+        write_call_stack(w, tree, i, path);
+        first = false;
     }
     STK__EMIT(&w->out, "\n],\"weights\":[");
-    for (size_t i = 0; i < t->function_count && !stopped(w); i++) {
-        if (i)
+    first = true;
+    for (size_t i = 0; i < tree->count && !stopped(w); i++) {
+        if (tree->nodes[i].self_ns <= 0)
+            continue;
+        if (!first)
             stk__emit_char(&w->out, ',');
-        stk__emit_int(&w->out, STK_MAX(t->functions[i].self_ns, 0));
+        stk__emit_int(&w->out, tree->nodes[i].self_ns);
+        first = false;
         flush(w);
     }
     STK__EMIT(&w->out, "]}");
-    w->report->functions += t->function_count;
     stk__text_clear(&name);
+}
+
+static void write_functions(scope_writer *w)
+{
+    stk__call_tree tree;
+    if (w->t->function_count == 0 || w->nomem)
+        return;
+    w->nomem = stk__call_tree_make(w->t, &tree, NULL) != STK_OK;
+    uint32_t *path = w->nomem ? NULL : stk__alloc((tree.count + 1) * sizeof *path);
+    w->nomem = !path;
+    if (path)
+        write_call_tree(w, &tree, path);
+    w->report->functions += w->t->function_count;
+    w->report->estimated_stacks = tree.estimated;
+    stk__free(path);
+    stk__call_tree_clear(&tree);
 }
 
 /* ---- the file ---- */

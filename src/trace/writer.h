@@ -29,6 +29,7 @@ typedef struct stk__write_report {
     uint64_t lost_slices, lost_counters, lost_flows, lost_samples, lost_functions, lost_args, lost_facts;
     uint64_t shortened_slices; /* they stick out of the ones around them, which the format cannot say */
     int64_t shift_ns;          /* added to all times, where the format has no negative ones */
+    bool estimated_stacks;     /* of functions: call_tree.h */
 } stk__write_report;
 
 typedef struct stk__trace_writer {

@@ -88,6 +88,17 @@ static stk_status find_for(const char *path, const stk__trace_writer **writer, s
     return STK_OK;
 }
 
+/* A file without anything in it is worth less than a word on why. */
+static stk_status check_written(const stk__trace_writer *writer, const stk__write_report *r, stk_error *err)
+{
+    if (!r->lost_functions || r->slices || r->counters || r->flows || r->samples || r->functions)
+        return STK_OK;
+    return stk_error_set(err, STK_UNSUPPORTED,
+                         "format %s has no place for functions without times, and there is nothing else; write "
+                         ".collapsed, .speedscope.json or .sqlite",
+                         writer->name);
+}
+
 static stk_status write_beside(const stk__trace *t, const char *path, const stk__trace_writer *writer,
                                stk__sink_compression compression, stk__write_report *report, stk_error *err)
 {
@@ -113,7 +124,9 @@ stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__tr
     stk__sink *sink = NULL;
     STK_TRY(stk__sink_open(path, compression, &sink, err));
     stk__sink_stop_when(sink, t->stopped);
-    const stk_status status = writer->write(t, sink, report, err);
+    stk_status status = writer->write(t, sink, report, err);
+    if (status == STK_OK)
+        status = check_written(writer, report, err);
     if (status != STK_OK && !stk__sink_failed(sink)) {
         stk__sink_abort(sink);
         return status;

@@ -8,6 +8,7 @@ status is 1 when a test failed.
 import cProfile
 import glob
 import json
+import marshal
 import os
 import profile
 import pstats
@@ -127,15 +128,51 @@ def key_of(function):
     return "%s (%s:%d)" % (name, file, line) if line else "%s (%s)" % (name, file)
 
 
+REST = "(other stacks)"
+
+
+def leaf_sums(stacks):
+    """{innermost function: time} of {(function, ...): time}."""
+    sums = {}
+    for stack, ns in stacks.items():
+        sums[stack[-1]] = sums.get(stack[-1], 0) + ns
+    return sums
+
+
+def speedscope_stacks(program, directory, path):
+    target = os.path.join(directory, "out.speedscope.json")
+    convert(program, path, target)
+    data = json.loads(read(target))
+    check_speedscope(data)
+    frames = [("%s (%s:%d)" % (f["name"], f["file"], f["line"]) if "line" in f else
+               "%s (%s)" % (f["name"], f["file"]) if "file" in f else f["name"]) for f in data["shared"]["frames"]]
+    profile_of_functions, = data["profiles"]
+    assert profile_of_functions["endValue"] == sum(profile_of_functions["weights"])
+    stacks = {}
+    for stack, ns in zip(profile_of_functions["samples"], profile_of_functions["weights"]):
+        key = tuple(frames[i] for i in stack)
+        stacks[key] = stacks.get(key, 0) + ns
+    return stacks
+
+
 def check_profile(program, directory, path):
-    """The self times of a profile, in ns, by the function as collapsed stacks name it."""
-    found = weights(fold(program, directory, path))
-    wanted = {}
-    for function, (_, _, self_time, _, _) in pstats.Stats(path).stats.items():
+    """The self times of functions are exact in both formats, and all that is beside each other is a call of the file."""
+    stats = pstats.Stats(path).stats
+    wanted, calls = {}, set()
+    for function, (_, _, self_time, _, callers) in stats.items():
         wanted[key_of(function)] = wanted.get(key_of(function), 0) + round(self_time * 1e9)
-    assert found.keys() == wanted.keys(), found.keys() ^ wanted.keys()
-    for name, ns in wanted.items():
-        assert abs(found[name] - ns) <= 1, (name, found[name], ns)
+        calls |= {(key_of(caller), key_of(function)) for caller in callers}
+    wanted = {name: ns for name, ns in wanted.items() if ns}
+    folded = {tuple(stack.split(";")): ns for stack, ns in weights(fold(program, directory, path)).items()}
+    for stacks in (folded, speedscope_stacks(program, directory, path)):
+        assert all(";" not in name for name in wanted)
+        assert leaf_sums(stacks) == wanted, path
+        assert sum(stacks.values()) == sum(wanted.values())
+        for stack in stacks:
+            assert len(set(stack)) == len(stack), "recursion is cut: %s" % (stack,)
+            for pair in zip(stack, stack[1:]):
+                assert pair[0] == REST or pair in calls, (path, pair)
+    return folded
 
 
 def recurse(n):
@@ -255,6 +292,72 @@ def test_very_long_names_are_cut_for_people_only(program, directory):
     done = subprocess.run([program, "top", "--no-cache", path], capture_output=True, timeout=60, check=False)
     lines = done.stdout.decode().splitlines()
     assert max(len(line) for line in lines) < 320 and lines[-1].endswith("x\u00e9\u2026"), lines[-1][-20:]
+
+
+def dump(directory, stats):
+    path = os.path.join(directory, "made.pstats")
+    with open(path, "wb") as f:
+        marshal.dump(stats, f)
+    return path
+
+
+def test_pstats_stacks_are_those_of_the_callers(program, directory):
+    main, a, b, leaf = (("p.py", i, n) for i, n in enumerate(("main", "a", "b", "leaf"), 1))
+    stats = {
+        main: (1, 1, 0.1, 2.0, {}),
+        a: (1, 1, 0.2, 0.8, {main: (1, 1, 0.2, 0.8)}),
+        b: (1, 1, 0.3, 1.1, {main: (1, 1, 0.3, 1.1)}),
+        leaf: (4, 4, 1.4, 1.4, {a: (1, 1, 0.6, 0.6), b: (3, 3, 0.8, 0.8)}),
+    }
+    names = "main (p.py:1)", "a (p.py:2)", "b (p.py:3)", "leaf (p.py:4)"
+    assert check_profile(program, directory, dump(directory, stats)) == {
+        names[:1]: 100000000, names[:2]: 200000000, (names[0], names[2]): 300000000,
+        (names[0], names[1], names[3]): 600000000, (names[0], names[2], names[3]): 800000000}
+
+
+def test_pstats_of_circles_without_an_entry_keep_their_times(program, directory):
+    ping, pong = ("p.py", 1, "ping"), ("p.py", 2, "pong")
+    stats = {ping: (1, 5, 1.0, 3.0, {pong: (5, 5, 1.0, 3.0), ping: (2, 1, 0.5, 0.5)}),
+             pong: (5, 5, 2.0, 3.0, {ping: (5, 5, 2.0, 3.0)})}
+    assert check_profile(program, directory, dump(directory, stats)) == {
+        ("ping (p.py:1)",): 1000000000, ("ping (p.py:1)", "pong (p.py:2)"): 2000000000}
+
+
+def test_pstats_with_endlessly_many_stacks_are_bounded(program, directory):
+    """Layers in which each function calls each of the next: 4 to the 14th stacks."""
+    layers = [[("p.py", 10 * i + k, "f%d_%d" % (i, k)) for k in range(4)] for i in range(14)]
+    stats = {}
+    for i, layer in enumerate(layers):
+        for f in layer:
+            callers = {c: (1, 1, 0.01, 0.01 * 4 ** (14 - i)) for c in layers[i - 1]} if i else {}
+            stats[f] = (4, 4, 0.04, 0.04 * 4 ** (14 - i), callers)
+    stacks = check_profile(program, directory, dump(directory, stats))
+    assert len(stacks) < 40000
+    assert any(stack[0] == REST for stack in stacks)
+    says = convert(program, os.path.join(directory, "made.pstats"), os.path.join(directory, "x.collapsed"))
+    assert "the stacks are an estimate" in says
+
+
+def test_pstats_of_the_standard_library(program, directory):
+    path = os.path.join(directory, "import.pstats")
+    script = os.path.join(directory, "imports.py")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write("import argparse, asyncio, decimal, email.message, http.client, json.tool, unittest, xml.dom.minidom\n")
+    subprocess.run([sys.executable, "-m", "cProfile", "-o", path, script], check=True, timeout=120, capture_output=True)
+    stacks = check_profile(program, directory, path)
+    lost = sum(ns for stack, ns in stacks.items() if stack[0] == REST)
+    assert lost < 0.05 * sum(stacks.values()), lost
+    assert max(len(stack) for stack in stacks) > 10
+
+
+def test_pstats_is_refused_by_formats_that_cannot_carry_it(program, directory):
+    source = sorted(glob.glob(os.path.join(DATA, "pstats", "*.pstats")))[0]
+    for ending in (".json", ".pftrace"):
+        target = os.path.join(directory, "x" + ending)
+        command = [program, "convert", source, "-o", target, "--no-cache"]
+        result = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        assert result.returncode == 1 and not os.path.exists(target)
+        assert b"write .collapsed, .speedscope.json or .sqlite" in result.stderr, result.stderr
 
 
 def test_py_spy_files_are_read(program, directory):

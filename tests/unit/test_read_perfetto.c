@@ -285,6 +285,7 @@ static void perfetto_writer_counts_functions_that_it_cannot_carry(void **state)
     stk__builder_start_file(b, "made", "test");
     const uint32_t frame = stk__builder_frame(b, &(stk__trace_frame){.name = stk__builder_str(b, "f")});
     stk__builder_function(b, &(stk__trace_function){.frame = frame, .calls = 3});
+    stk__builder_instant(b, stk__builder_global_track(b), 5, stk__builder_str(b, "i"), 0);
     assert_int_equal(stk__builder_finish(b, &t, NULL), STK_OK);
     stk__write_report report = {0};
     stk__trace *copy = write_and_read(t, &report);
