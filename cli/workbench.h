@@ -18,9 +18,10 @@ typedef struct cli_trace_options {
 /* The same for commands that need -q for something else: `quiet_letter` is that of --quiet, 0: none. */
 #define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                        \
     CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,          \
-            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph", .group = "Reading",  \
-            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script or flamegraph (default: by " \
-                    "the content)"),                                                                                   \
+            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph nsys",                 \
+            .group = "Reading",                                                                                        \
+            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script, flamegraph or nsys "        \
+                    "(default: by the content)"),                                                                      \
         CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",          \
                 .help =                                                                                                \
                     "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"),  \

@@ -13,7 +13,7 @@ enum { DETECT_BYTES = 64 * 1024 };
 const stk__reader *const stk__readers[] = {
     &stk__reader_perfetto,    &stk__reader_xplane,    &stk__reader_pstats,
     &stk__reader_speedscope,  &stk__reader_chrome,    &stk__reader_flamegraph,
-    &stk__reader_perf_script, &stk__reader_collapsed, NULL,
+    &stk__reader_perf_script, &stk__reader_collapsed, &stk__reader_nsys, NULL,
 };
 
 const stk__reader *stk__reader_find(const char *name)
