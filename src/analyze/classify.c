@@ -238,17 +238,19 @@ static unsigned category_of(const char *s, size_t size)
     static const char *const device[] = {
         "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset", "concurrent_kernel", "gpu_op", NULL};
     static const char *const container[] = {"python_function", "user_annotation", NULL};
+    /* os_runtime: calls of the C library, most of them waits, also on threads that nobody waits for */
     static const char *const ignored[] = {"gpu_user_annotation", "Trace",           "overhead", "cuda_sync",
-                                          "cuda_profiler_range", "collective_comm", "instant",  NULL};
+                                          "cuda_profiler_range", "collective_comm", "instant",  "os_runtime",
+                                          NULL};
     if (is_one_of(s, size, device))
         return CATEGORY_DEVICE;
+    if (is_one_of(s, size, ignored))
+        return CATEGORY_IGNORED;
     if (ends(s, size, "_runtime") || ends(s, size, "_driver") ||
         is_one_of(s, size, (const char *const[]){"Runtime", NULL}))
         return CATEGORY_RUNTIME;
     if (is_one_of(s, size, container))
         return CATEGORY_CONTAINER;
-    if (is_one_of(s, size, ignored))
-        return CATEGORY_IGNORED;
     if (size == 2 && memcmp(s, "op", 2) == 0)
         return CATEGORY_OP;
     if (size != 4)
@@ -534,6 +536,11 @@ bool stk__is_device_work(const stk__classifier *c, size_t slice)
         return false;
     return category == CATEGORY_DEVICE || (c->roles[s->track[slice]] == STK__ROLE_DEVICE &&
                                            category != CATEGORY_IGNORED && category != CATEGORY_CONTAINER);
+}
+
+bool stk__tells_nothing(const stk__classifier *c, size_t slice)
+{
+    return c->category[c->trace->slices.category[slice]] == CATEGORY_IGNORED;
 }
 
 bool stk__is_op(const stk__classifier *c, size_t slice)

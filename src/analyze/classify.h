@@ -80,6 +80,8 @@ stk__event_type stk__classify(const stk__classifier *c, size_t slice, unsigned w
 unsigned stk__waits_that_count(unsigned seen);
 /* Whether the slice is work on a device, whatever kind. */
 bool stk__is_device_work(const stk__classifier *c, size_t slice);
+/* Whether the slice's category is one that says nothing of a step: the profiler's own work, OS calls, repeated rows. */
+bool stk__tells_nothing(const stk__classifier *c, size_t slice);
 /* Categories that our recorder gives to ops and waits. */
 bool stk__is_op(const stk__classifier *c, size_t slice);
 bool stk__is_wait(const stk__classifier *c, size_t slice);

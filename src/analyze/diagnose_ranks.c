@@ -141,7 +141,7 @@ static void look_at_track(const stk__classifier *c, uint32_t track, stk__rank *r
             if (wait != STK__WAIT_HINT)
                 waits += (double)t->slices.dur[i] + 1;
         }
-        if (!t->slices.depth[i])
+        if (!t->slices.depth[i] && !stk__tells_nothing(c, i))
             busy += (double)t->slices.dur[i];
         stk__trim_at(t, i);
     }

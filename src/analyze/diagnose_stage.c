@@ -412,19 +412,13 @@ static bool find_iterators(finder *f, stk__stage *stage)
 
 /* ---- processes that do not train ---- */
 
-/* What Kineto repeats of the host's annotations for the device is nobody's work. */
-static bool is_repeated(const stk__trace *t, size_t slice)
-{
-    return strcmp(stk__trace_str(t, t->slices.category[slice]), "gpu_user_annotation") == 0;
-}
-
 static bool is_helper(const finder *f, uint32_t track)
 {
     const stk__trace *t = f->d->trace;
     const uint32_t process = stk__track_process(t, track);
     return f->owners[track] == STK__NONE && f->c->roles[track] == STK__ROLE_HOST && t->tracks[track].slice_count &&
            process < t->process_count && !stk__process_is_plane(t, process) &&
-           !stk__is_device_work(f->c, t->tracks[track].first_slice) && !is_repeated(t, t->tracks[track].first_slice);
+           !stk__is_device_work(f->c, t->tracks[track].first_slice) && !stk__tells_nothing(f->c, t->tracks[track].first_slice);
 }
 
 /* A worker that waits for its next order is not at work. */
