@@ -3,7 +3,6 @@
  * version and with what was recorded: nothing is taken to be there. Layout of the ids: a globalTid has the thread in its low 24 bits, the
  * process in the 24 above, and the machine above these.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -167,28 +166,19 @@ static void read_diagnostics(ns_reader *r)
 
 /* ---- what is not read ---- */
 
-static bool has_times(ns_reader *r, const char *table)
-{
-    sqlite3_stmt *s = NULL;
-    bool found = false;
-    char *sql = sqlite3_mprintf("PRAGMA table_xinfo(\"%w\")", table);
-    if (sql && sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) == SQLITE_OK)
-        while (!found && sqlite3_step(s) == SQLITE_ROW) {
-            const char *name = (const char *)sqlite3_column_text(s, 1);
-            found = name && (sqlite3_stricmp(name, "start") == 0 || sqlite3_stricmp(name, "timestamp") == 0);
-        }
-    sqlite3_finalize(s);
-    sqlite3_free(sql);
-    return found;
-}
-
-/* Tables of events that nobody read: scheduling, page faults, frames of graphics. */
+/* Tables of events that nobody reads: scheduling, page faults, frames of graphics. */
 static void count_unread(ns_reader *r)
 {
+    static const char *const columns[] = {"start", "timestamp", NULL};
     for (size_t i = 0; i < r->table_count && r->status == STK_OK; i++) {
-        if (r->tables[i].used || !has_times(r, r->tables[i].name))
+        uint64_t count = 0;
+        ns_rows rows;
+        if (r->tables[i].used)
             continue;
-        const uint64_t count = stk__ns_count(r, r->tables[i].name);
+        if (stk__ns_rows_open(&rows, r, r->tables[i].name, columns))
+            while (stk__ns_rows_next(&rows))
+                count++;
+        stk__ns_rows_close(&rows);
         stk__builder_saw(r->b, count);
         if (count)
             stk__builder_notes(r->b, STK__REASON_UNKNOWN_KIND, count, -1);

@@ -107,8 +107,8 @@ typedef struct ns_rows {
     const char *const *columns;
     sqlite3_stmt *statement;
     int column[NS_COLUMNS_MAX]; /* in the statement; -1: the table has none */
-    int64_t last_rowid;
-    bool started, backwards;
+    int64_t last_forward, last_backward; /* row numbers */
+    bool any_forward, any_backward, backwards;
     uint64_t count;
 } ns_rows;
 
@@ -116,8 +116,6 @@ typedef struct ns_rows {
 bool stk__ns_rows_open(ns_rows *rows, ns_reader *r, const char *table, const char *const *columns);
 bool stk__ns_rows_next(ns_rows *rows);
 void stk__ns_rows_close(ns_rows *rows);
-/* Number of a table's rows, as far as it can be counted. */
-uint64_t stk__ns_count(ns_reader *r, const char *table);
 
 static inline bool stk__ns_has_column(const ns_rows *rows, int c)
 {

@@ -255,7 +255,7 @@ static int on_progress(void *arg)
     return !source_progress(arg);
 }
 
-/* Nothing but reading of tables, and counting their rows. */
+/* Nothing but reading of tables. No function, so that no expression of the file's is of use to anybody. */
 static int authorize(void *arg, int action, const char *a, const char *b, const char *database, const char *trigger)
 {
     switch (action) {
@@ -264,8 +264,6 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
         return SQLITE_OK;
     case SQLITE_PRAGMA:
         return strcmp(a, "table_xinfo") == 0 ? SQLITE_OK : SQLITE_DENY;
-    case SQLITE_FUNCTION:
-        return strcmp(b, "count") == 0 ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;
     }
@@ -315,7 +313,7 @@ bool stk__ns_nomem(ns_reader *r, size_t size)
     return false;
 }
 
-static const ns_table *find_table(const ns_reader *r, const char *name)
+static ns_table *find_table(const ns_reader *r, const char *name)
 {
     for (size_t i = 0; i < r->table_count; i++)
         if (sqlite3_stricmp(r->tables[i].name, name) == 0)
@@ -411,12 +409,11 @@ static void note_damage(ns_reader *r, int code)
 static int find_columns(ns_rows *rows)
 {
     sqlite3_stmt *s = NULL;
-    char sql[160];
     int found = 0;
-    snprintf(sql, sizeof sql, "PRAGMA table_xinfo(\"%s\")", rows->table);
     for (int i = 0; i < NS_COLUMNS_MAX; i++)
         rows->column[i] = -1;
-    int code = sqlite3_prepare_v2(rows->r->db, sql, -1, &s, NULL);
+    char *sql = sqlite3_mprintf("PRAGMA table_xinfo(\"%w\")", rows->table);
+    int code = sql ? sqlite3_prepare_v2(rows->r->db, sql, -1, &s, NULL) : SQLITE_NOMEM;
     while (code == SQLITE_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(s, 1);
         code = SQLITE_OK;
@@ -425,29 +422,33 @@ static int find_columns(ns_rows *rows)
                 rows->column[i] = ++found; /* after the rowid */
     }
     sqlite3_finalize(s);
+    sqlite3_free(sql);
+    if (code != SQLITE_DONE)
+        note_damage(rows->r, code);
     return code == SQLITE_DONE ? found : 0;
 }
 
+/* The columns in the order in which they were found, which is that of the numbers in `column`. */
 static int prepare(ns_rows *rows, bool backwards)
 {
-    stk__text *sql = &rows->r->text;
-    stk__text_reset(sql);
-    stk__text_puts(sql, "SELECT rowid");
-    /* in the order in which they were found: the numbers in `column` */
+    stk__text *list = &rows->r->text;
+    stk__text_reset(list);
     for (int n = 1; n <= NS_COLUMNS_MAX; n++)
         for (int i = 0; rows->columns[i]; i++)
             if (rows->column[i] == n)
-                stk__text_printf(sql, ",\"%s\"", rows->columns[i]);
-    stk__text_printf(sql, " FROM \"%s\" NOT INDEXED ORDER BY rowid%s", rows->table, backwards ? " DESC" : "");
-    if (sql->failed)
-        return SQLITE_NOMEM;
-    return sqlite3_prepare_v2(rows->r->db, sql->data, -1, &rows->statement, NULL);
+                stk__text_printf(list, ",\"%s\"", rows->columns[i]);
+    char *sql = list->failed ? NULL
+                             : sqlite3_mprintf("SELECT rowid%s FROM \"%w\" NOT INDEXED ORDER BY rowid%s", list->data,
+                                               rows->table, backwards ? " DESC" : "");
+    const int code = sql ? sqlite3_prepare_v2(rows->r->db, sql, -1, &rows->statement, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return code;
 }
 
 bool stk__ns_rows_open(ns_rows *rows, ns_reader *r, const char *table, const char *const *columns)
 {
     *rows = (ns_rows){.r = r, .table = table, .columns = columns};
-    ns_table *t = (ns_table *)(uintptr_t)find_table(r, table);
+    ns_table *t = find_table(r, table);
     if (!t || r->status != STK_OK)
         return false;
     t->used = true;
@@ -459,49 +460,52 @@ bool stk__ns_rows_open(ns_rows *rows, ns_reader *r, const char *table, const cha
     return code == SQLITE_OK;
 }
 
+/*
+ * One step. Row numbers that do not go up are damage as well: pages that are reached twice would else give rows without end.
+ */
+static int step(ns_rows *rows)
+{
+    const int code = sqlite3_step(rows->statement);
+    if (code != SQLITE_ROW)
+        return code;
+    const int64_t rowid = sqlite3_column_int64(rows->statement, 0);
+    if (rows->backwards) {
+        if (rows->any_forward && rowid <= rows->last_forward)
+            return SQLITE_DONE;
+        if (rows->any_backward && rowid >= rows->last_backward)
+            return SQLITE_CORRUPT;
+        rows->any_backward = true;
+        rows->last_backward = rowid;
+        return code;
+    }
+    if (rows->any_forward && rowid <= rows->last_forward)
+        return SQLITE_CORRUPT;
+    rows->any_forward = true;
+    rows->last_forward = rowid;
+    return code;
+}
+
 bool stk__ns_rows_next(ns_rows *rows)
 {
     ns_reader *r = rows->r;
     if (!rows->statement || r->status != STK_OK)
         return false;
-    int code = sqlite3_step(rows->statement);
+    int code = step(rows);
     if (code != SQLITE_ROW && code != SQLITE_DONE && !rows->backwards) {
         note_damage(r, code);
         rows->backwards = true;
-        sqlite3_finalize(rows->statement);
-        rows->statement = NULL;
+        stk__ns_rows_close(rows);
         if (r->status != STK_OK || prepare(rows, true) != SQLITE_OK)
             return false;
-        code = sqlite3_step(rows->statement);
+        code = step(rows);
     }
-    if (code != SQLITE_ROW)
-        return false;
-    const int64_t rowid = sqlite3_column_int64(rows->statement, 0);
-    if (rows->backwards && rows->started && rowid <= rows->last_rowid)
-        return false;
-    if (!rows->backwards) {
-        rows->last_rowid = rowid;
-        rows->started = true;
-    }
-    return ++rows->count % PROGRESS_ROWS || source_progress(r);
+    return code == SQLITE_ROW && (++rows->count % PROGRESS_ROWS || source_progress(r));
 }
 
 void stk__ns_rows_close(ns_rows *rows)
 {
     sqlite3_finalize(rows->statement);
     rows->statement = NULL;
-}
-
-uint64_t stk__ns_count(ns_reader *r, const char *table)
-{
-    sqlite3_stmt *s = NULL;
-    uint64_t count = 0;
-    char *sql = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", table);
-    if (sql && sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
-        count = (uint64_t)STK_MAX(sqlite3_column_int64(s, 0), 0);
-    sqlite3_finalize(s);
-    sqlite3_free(sql);
-    return count;
 }
 
 stk__string stk__ns_text(const ns_rows *rows, int c)
