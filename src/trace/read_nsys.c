@@ -69,7 +69,9 @@ static void read_pairs(ns_reader *r, const char *table, const wanted_fact *wante
     ns_rows rows;
     if (stk__ns_rows_open(&rows, r, table, columns))
         while (stk__ns_rows_next(&rows)) {
-            const char *name = (const char *)sqlite3_column_text(rows.statement, rows.column[0] < 0 ? 0 : rows.column[0]);
+            if (!stk__ns_has_column(&rows, 0))
+                continue;
+            const char *name = (const char *)sqlite3_column_text(rows.statement, rows.column[0]);
             for (size_t i = 0; name && i < count; i++)
                 if (strcmp(name, wanted[i].name) == 0)
                     add_fact(r, wanted[i].key, stk__ns_text(&rows, 1));

@@ -84,7 +84,6 @@ typedef struct ns_reader {
     uint32_t last_track;
     bool has_last;
     ns_words words;
-    uint64_t events;
     stk__text text;
 } ns_reader;
 

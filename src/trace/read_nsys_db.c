@@ -139,7 +139,7 @@ static const sqlite3_io_methods file_methods = {
     .xDeviceCharacteristics = file_traits,
 };
 
-static int source_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *out_flags)
+static int source_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out_flags)
 {
     file->pMethods = NULL;
     if (!(flags & SQLITE_OPEN_MAIN_DB))
@@ -285,10 +285,18 @@ static int guard(ns_reader *r)
         {SQLITE_DBCONFIG_DQS_DML, 0},
     };
     static const int limits[][2] = {
-        {SQLITE_LIMIT_LENGTH, VALUE_MAX},      {SQLITE_LIMIT_SQL_LENGTH, SQL_MAX},  {SQLITE_LIMIT_COLUMN, 512},
-        {SQLITE_LIMIT_EXPR_DEPTH, 64},         {SQLITE_LIMIT_COMPOUND_SELECT, 4},   {SQLITE_LIMIT_VDBE_OP, 25000},
-        {SQLITE_LIMIT_FUNCTION_ARG, 8},        {SQLITE_LIMIT_ATTACHED, 0},          {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64},
-        {SQLITE_LIMIT_VARIABLE_NUMBER, 8},     {SQLITE_LIMIT_TRIGGER_DEPTH, 1},     {SQLITE_LIMIT_WORKER_THREADS, 0},
+        {SQLITE_LIMIT_LENGTH, VALUE_MAX},
+        {SQLITE_LIMIT_SQL_LENGTH, SQL_MAX},
+        {SQLITE_LIMIT_COLUMN, 512},
+        {SQLITE_LIMIT_EXPR_DEPTH, 64},
+        {SQLITE_LIMIT_COMPOUND_SELECT, 4},
+        {SQLITE_LIMIT_VDBE_OP, 25000},
+        {SQLITE_LIMIT_FUNCTION_ARG, 8},
+        {SQLITE_LIMIT_ATTACHED, 0},
+        {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64},
+        {SQLITE_LIMIT_VARIABLE_NUMBER, 8},
+        {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+        {SQLITE_LIMIT_WORKER_THREADS, 0},
     };
     for (size_t i = 0; i < STK_COUNT(options); i++) {
         const int code = sqlite3_db_config(r->db, options[i].option, options[i].value, NULL);
@@ -343,7 +351,8 @@ static bool add_table(ns_reader *r, const char *name)
 static int list_tables(ns_reader *r)
 {
     sqlite3_stmt *s = NULL;
-    int code = sqlite3_prepare_v2(r->db, "SELECT name FROM sqlite_master WHERE type='table' AND rootpage>0", -1, &s, NULL);
+    static const char sql[] = "SELECT name FROM sqlite_master WHERE type='table' AND rootpage>0";
+    int code = sqlite3_prepare_v2(r->db, sql, -1, &s, NULL);
     while (code == SQLITE_OK && r->status == STK_OK && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(s, 0);
         code = SQLITE_OK;

@@ -65,11 +65,12 @@ static void arg_extent(ns_rows *rows, int column, stk__string key)
 
 static void read_kernels(ns_reader *r)
 {
-    enum { DEMANGLED = FIRST_OWN, SHORT, MANGLED, GRID, BLOCK = GRID + 3, REGISTERS = BLOCK + 3, STATIC, DYNAMIC, NODE };
-    static const char *const columns[] = {DEVICE_COLUMNS, "demangledName",      "shortName",           "mangledName",
-                                          "gridX",        "gridY",              "gridZ",               "blockX",
-                                          "blockY",       "blockZ",             "registersPerThread",  "staticSharedMemory",
-                                          "dynamicSharedMemory", "graphNodeId", NULL};
+    enum { DEMANGLED = FIRST_OWN, SHORT, MANGLED, GRID };
+    enum { BLOCK = GRID + 3, REGISTERS = BLOCK + 3, STATIC, DYNAMIC, NODE };
+    static const char *const columns[] = {DEVICE_COLUMNS,        "demangledName",      "shortName", "mangledName",
+                                          "gridX",               "gridY",              "gridZ",     "blockX",
+                                          "blockY",              "blockZ",             "registersPerThread",
+                                          "staticSharedMemory",  "dynamicSharedMemory", "graphNodeId", NULL};
     ns_rows rows;
     if (stk__ns_rows_open(&rows, r, "CUPTI_ACTIVITY_KIND_KERNEL", columns))
         while (stk__ns_rows_next(&rows)) {
@@ -137,9 +138,8 @@ static void read_copies(ns_reader *r)
         while (stk__ns_rows_next(&rows)) {
             arg_int(&rows, BYTES, r->words.bytes);
             arg_int(&rows, NODE, r->words.graph_node);
-            put_work(&rows,
-                     copy_name(r, stk__ns_int(&rows, KIND, 0), stk__ns_int(&rows, FROM, -1), stk__ns_int(&rows, TO, -1)),
-                     r->words.copy);
+            const int64_t from = stk__ns_int(&rows, FROM, -1), to = stk__ns_int(&rows, TO, -1);
+            put_work(&rows, copy_name(r, stk__ns_int(&rows, KIND, 0), from, to), r->words.copy);
         }
     stk__ns_rows_close(&rows);
 }

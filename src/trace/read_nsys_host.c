@@ -127,9 +127,10 @@ enum {
     N_FLOAT,
 };
 
-static const char *const nvtx_columns[] = {"start",       "end",         "globalTid",   "text",       "textId",    "eventType",
-                                           "domainId",    "category",    "jsonText",    "jsonTextId", "uint64Value",
-                                           "int64Value",  "doubleValue", "uint32Value", "int32Value", "floatValue", NULL};
+static const char *const nvtx_columns[] = {"start",       "end",         "globalTid",  "text",        "textId",
+                                           "eventType",   "domainId",    "category",   "jsonText",    "jsonTextId",
+                                           "uint64Value", "int64Value",  "doubleValue", "uint32Value", "int32Value",
+                                           "floatValue",  NULL};
 
 static stk__string nvtx_text(const ns_rows *rows)
 {
