@@ -168,8 +168,8 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
 {
     const stk__trace *t = c->trace;
     const uint32_t marker = d->steps.rows[rank->first_step].slice;
-    const bool by_marker =
-        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING;
+    const bool by_marker = rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_RANGE ||
+                           rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING;
     if (by_marker && marker < t->slices.count)
         rank->main_track = stk__track_root(t, t->slices.track[marker]);
     else
@@ -179,7 +179,8 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
      * A thread that prefetches waits for data without anybody waiting for it. TensorFlow runs ops on any thread, and
      * XProf counts them all.
      */
-    rank->own_waits_only = (rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_LIGHTNING) &&
+    rank->own_waits_only = (rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_RANGE ||
+                            rank->kind == STK__STEP_LIGHTNING) &&
                            rank->main_track != STK__NONE && track_has_waits(c, rank->main_track);
 }
 

@@ -1,7 +1,8 @@
-/* Training steps from markers: PyTorch's, ours, TensorFlow's, JAX', Lightning's, and rows of a device. */
+/* Training steps from markers: PyTorch's, ours, the user's, TensorFlow's, JAX', Lightning's, and rows of a device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analyze/steps_impl.h"
 #include "base/mem.h"
@@ -39,6 +40,36 @@ static bool is_xprof_marker(const char *s)
            !strstr(s, ".py");
 }
 
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* "step 12", "train_step#3", "Iter 5", "iteration3", "batch: 7": a word for a step, and its number at the end. */
+static bool is_numbered_step(const char *s)
+{
+    static const char *const words[] = {"step", "iteration", "iter", "batch"};
+    size_t size = strlen(s);
+    const size_t all = size;
+    while (size && s[size - 1] >= '0' && s[size - 1] <= '9')
+        size--;
+    if (size == all)
+        return false;
+    while (size && strchr(" _#:=-./", s[size - 1]))
+        size--;
+    for (size_t i = 0; i < STK_COUNT(words); i++) {
+        const size_t n = strlen(words[i]);
+        if (size >= n && strncasecmp(s + size - n, words[i], n) == 0 && (size == n || !is_letter(s[size - n - 1])))
+            return true;
+    }
+    return false;
+}
+
+static bool is_annotation(const stk__trace *t, size_t slice)
+{
+    return strcmp(stk__trace_str(t, t->slices.category[slice]), "user_annotation") == 0;
+}
+
 static stk__step_kind kind_of_name(const char *s)
 {
     if (starts(s, "ProfilerStep#"))
@@ -61,8 +92,11 @@ static stk__step_kind kind_of_slice(const stk__trace *t, unsigned role, size_t s
         return STK__STEP_RECORDER;
     case STK__ROLE_DERIVED:
         return is_steps_row(t, t->slices.track[slice]) ? STK__STEP_DEVICE : STK__STEP_INFERRED;
-    case STK__ROLE_HOST:
-        return kind_of_name(stk__trace_str(t, t->slices.name[slice]));
+    case STK__ROLE_HOST: {
+        const char *name = stk__trace_str(t, t->slices.name[slice]);
+        const stk__step_kind kind = kind_of_name(name);
+        return kind != STK__STEP_PROFILER && is_numbered_step(name) && is_annotation(t, slice) ? STK__STEP_RANGE : kind;
+    }
     default:
         return STK__STEP_INFERRED;
     }
@@ -125,12 +159,29 @@ static bool marks_add(const stk__trace *t, marks *m, size_t slice, stk__step_kin
     return true;
 }
 
+/*
+ * Whether ranges of this track may be steps: where there is a device, its thread launches work. Workers that load data number their
+ * batches as well.
+ */
+static bool may_count(const stk__classifier *c, uint32_t track)
+{
+    const stk__trace_track *k = &c->trace->tracks[track];
+    if (!c->has_device)
+        return true;
+    for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
+        if (stk__classify(c, i, 0) == STK__HOST_PREPARE)
+            return true;
+    return false;
+}
+
+enum { NUMBERED = 0x80 }; /* in the table: a name that counts steps, if it is an annotation */
+
 /* A table of what names say, so that the pass over the slices is one look-up each. */
 static uint8_t *name_kinds(const stk__trace *t)
 {
     uint8_t *kinds = stk__alloc((size_t)t->string_count + 1);
     for (uint32_t s = 0; kinds && s < t->string_count; s++)
-        kinds[s] = (uint8_t)kind_of_name(stk__trace_str(t, s));
+        kinds[s] = (uint8_t)(kind_of_name(stk__trace_str(t, s)) | (is_numbered_step(stk__trace_str(t, s)) ? NUMBERED : 0));
     return kinds;
 }
 
@@ -146,10 +197,15 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
     const bool row = role == STK__ROLE_STEPS || (role == STK__ROLE_DERIVED && is_steps_row(t, track));
     if (role != STK__ROLE_HOST && !row)
         return true;
+    int counts = -1; /* not asked yet */
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
         stk__trim_at(t, i);
         stk__step_kind kind = row ? (role == STK__ROLE_STEPS ? STK__STEP_RECORDER : STK__STEP_DEVICE)
-                                  : (stk__step_kind)kinds[t->slices.name[i]];
+                                  : (stk__step_kind)(kinds[t->slices.name[i]] & ~NUMBERED);
+        if (!row && kind != STK__STEP_PROFILER && kinds[t->slices.name[i]] & NUMBERED && is_annotation(t, i)) {
+            counts = counts < 0 ? may_count(c, track) : counts;
+            kind = counts ? STK__STEP_RANGE : kind;
+        }
         const bool could = kind != STK__STEP_INFERRED || (step_num != STK__NONE && t->slices.args[i]);
         if (!could || stk__slice_is_instant(t, i))
             continue;
@@ -447,7 +503,7 @@ static bool take_waits_in(const stk__classifier *c, stk__steps *out)
                       out->rows[end].file == out->rows[i].file;)
             end++;
         const stk__step_kind kind = stk__step_kind_of(c->trace, c->roles, &out->rows[i]);
-        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING)
+        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING || kind == STK__STEP_RANGE)
             ok = start_at_waits(c, lists, &out->rows[i], end - i);
     }
     stk__free(lists);

@@ -210,6 +210,33 @@ def test_polls_are_no_steps(program, directory):
     assert abs(found["median_step_ns"] - 10_000_000) < 100_000, found
 
 
+def test_numbered_ranges_are_steps(program, directory):
+    """As people write them; a range of another name around or inside changes nothing."""
+    for marker, told in (("step 12{}", "step"), ("iteration{}", "iteration"), ("Iter {}", "Iter"), ("batch: {}", "batch:"),
+                         ("train_step_{}", "train_step_")):
+        path = nsyslib.training(os.path.join(directory, "t.sqlite"), marker=marker)
+        with sqlite3.connect(path) as db:  # "train" would be a marker of XProf's, without the wait
+            db.execute("INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) SELECT end, end + 1000000, 59, 'train', "
+                       "globalTid FROM NVTX_EVENTS WHERE text = 'data'")
+        db.close()
+        found = diagnose(program, path)
+        assert (found["steps"], found["marker"], found["steps_from"]) == (40, told, "markers"), (marker, found)
+        assert abs(found["input_percent"] - 60) < 2, (marker, found["input_percent"])
+
+
+def test_batches_of_workers_are_no_steps(program, directory):
+    """A worker process that numbers its batches launches nothing."""
+    path = nsyslib.training(os.path.join(directory, "t.sqlite"), marker="step {}")
+    with sqlite3.connect(path) as db:
+        for i in range(500):
+            db.execute("INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES (?, ?, 59, ?, ?)",
+                       (1_000_000_000 + i * 700_000, 1_000_000_000 + i * 700_000 + 600_000, f"batch {i}",
+                        nsyslib.global_tid(9000, 9000)))
+    db.close()
+    found = diagnose(program, path)
+    assert (found["steps"], found["marker"], len(found["ranks"])) == (40, "step", 1), found
+
+
 def test_packed_and_piped(program, directory):
     path = nsyslib.training(os.path.join(directory, "t.sqlite"))
     wanted = run(program, "top", "--no-cache", path).stdout
