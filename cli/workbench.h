@@ -19,10 +19,10 @@ typedef struct cli_trace_options {
 /* The same for commands that need -q for something else: `quiet_letter` is that of --quiet, 0: none. */
 #define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                        \
     CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,          \
-            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph snapshot",                 \
+            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph snapshot nsys",            \
             .group = "Reading",                                                                                        \
-            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script, flamegraph or snapshot "    \
-                    "(default: by the content)"),                                                                      \
+            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script, flamegraph, snapshot or "   \
+                    "nsys (default: by the content)"),                                                                 \
         CLI_ROW(T, f.join, const char *, CLI_TEXT, .name = "join-processes", .value = "WHEN", .complete = CLI_WORDS,   \
                 .words = "auto always never", .group = "Reading",                                                      \
                 .help = "processes of equal id and name in several files are one: always, never, or auto: in "         \

@@ -101,7 +101,11 @@ static size_t count_scopes(const char *s, size_t size)
 
 stk__wait_kind stk__wait_kind_of(const char *name, size_t size)
 {
-    if (starts_any_case(name, size, "iteratorgetnext"))
+    /* Timelines of TensorFlow 1 write the node before the op: "input/IteratorGetNext:IteratorGetNext". */
+    size_t op = size;
+    while (op && name[op - 1] != ':')
+        op--;
+    if (starts_any_case(name, size, "iteratorgetnext") || starts_any_case(name + op, size - op, "iteratorgetnext"))
         return STK__WAIT_GET_NEXT;
     if ((starts(name, size, "Iterator::") && count_scopes(name, size) == 1) ||
         starts(name, size, "MultiDeviceIteratorGetNext"))
@@ -263,17 +267,19 @@ static unsigned category_of(const char *s, size_t size)
     static const char *const device[] = {
         "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset", "concurrent_kernel", "gpu_op", NULL};
     static const char *const container[] = {"python_function", "user_annotation", NULL};
+    /* os_runtime: calls of the C library, most of them waits, also on threads that nobody waits for */
     static const char *const ignored[] = {"gpu_user_annotation", "Trace",           "overhead", "cuda_sync",
-                                          "cuda_profiler_range", "collective_comm", "instant",  NULL};
+                                          "cuda_profiler_range", "collective_comm", "instant",  "os_runtime",
+                                          NULL};
     if (is_one_of(s, size, device))
         return CATEGORY_DEVICE;
+    if (is_one_of(s, size, ignored))
+        return CATEGORY_IGNORED;
     if (ends(s, size, "_runtime") || ends(s, size, "_driver") ||
         is_one_of(s, size, (const char *const[]){"Runtime", NULL}))
         return CATEGORY_RUNTIME;
     if (is_one_of(s, size, container))
         return CATEGORY_CONTAINER;
-    if (is_one_of(s, size, ignored))
-        return CATEGORY_IGNORED;
     if (size == 2 && memcmp(s, "op", 2) == 0)
         return CATEGORY_OP;
     if (size != 4)

@@ -100,7 +100,7 @@ bool stk__is_model_work(const char *name, size_t size);
 bool stk__is_launch(const char *name, size_t size);
 /* Whether the slice is work on a device, whatever kind. */
 bool stk__is_device_work(const stk__classifier *c, size_t slice);
-/* The producer's notes on its own work, and what repeats other slices. */
+/* Says nothing of a step: the producer's notes on its own work, calls of the OS, and what repeats other slices. */
 bool stk__is_ignored(const stk__classifier *c, size_t slice);
 /* Stands around the work and says nothing itself: Python functions, annotations. */
 bool stk__is_container(const stk__classifier *c, size_t slice);

@@ -143,7 +143,7 @@ static void look_at_track(const stk__classifier *c, uint32_t track, stk__rank *r
             if (wait != STK__WAIT_HINT)
                 waits += (double)t->slices.dur[i] + 1;
         }
-        if (!t->slices.depth[i])
+        if (!t->slices.depth[i] && !stk__is_ignored(c, i))
             busy += (double)t->slices.dur[i];
         stk__trim_at(t, i);
     }
@@ -172,7 +172,8 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
     const stk__trace *t = c->trace;
     const uint32_t marker = d->steps.rows[rank->first_step].slice;
     const bool by_marker =
-        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING ||
+        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_RANGE || rank->kind == STK__STEP_XPROF ||
+        rank->kind == STK__STEP_LIGHTNING ||
         (rank->kind == STK__STEP_TOLD && marker < t->slices.count &&
          c->roles[t->slices.track[marker]] == STK__ROLE_HOST);
     if (by_marker && marker < t->slices.count)

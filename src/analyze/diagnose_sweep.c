@@ -419,9 +419,12 @@ static bool is_marker(const stk__classifier *c, size_t slice)
     return c->host[name] == STK__NO_EVENT && stk__trace_str(c->trace, name)[0] != '$';
 }
 
-/* The name with the most self time within the gap: what a slice has goes off its parent's. */
-static double longest_name(const stk__classifier *c, uint32_t track, const stk__idle_gap *gap, double *sums,
-                           stk__string *out_name)
+/*
+ * The name with the most self time within the gap: what a slice has goes off its parent's. What the main thread waits in
+ * is told; that others sleep is not.
+ */
+static double longest_name(const stk__classifier *c, uint32_t track, bool is_main, const stk__idle_gap *gap,
+                           double *sums, stk__string *out_name)
 {
     const stk__trace *t = c->trace;
     size_t i;
@@ -429,7 +432,7 @@ static double longest_name(const stk__classifier *c, uint32_t track, const stk__
     for (touching x = touching_start(t, track, gap); touching_next(t, &x, &i);) {
         const double ns = overlap(t, i, gap);
         const uint32_t parent = t->slices.parent[i];
-        if (stk__slice_is_instant(t, i) || ns <= 0)
+        if (stk__slice_is_instant(t, i) || ns <= 0 || (!is_main && stk__is_ignored(c, i)))
             continue;
         sums[t->slices.name[i]] += ns;
         if (parent != STK__NONE)
@@ -483,9 +486,10 @@ void stk__gap_explain(const stk__classifier *c, const uint32_t *tracks, size_t t
         if (role != STK__ROLE_HOST && role != STK__ROLE_WORKER)
             continue;
         stk__string name = 0;
-        const double ns = longest_name(c, tracks[i], gap, sums, &name);
+        const bool is_main = stk__track_root(c->trace, tracks[i]) == rank->main_track;
+        const double ns = longest_name(c, tracks[i], is_main, gap, sums, &name);
         waited = STK_MAX(waited, waited_in(c, tracks[i], rank, gap));
-        if (stk__track_root(c->trace, tracks[i]) == rank->main_track) {
+        if (is_main) {
             if (ns > (double)gap->main_ns) {
                 gap->main = name;
                 gap->main_ns = (int64_t)ns;

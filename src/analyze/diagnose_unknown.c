@@ -139,19 +139,38 @@ static bool tell_host_of_trace(stk__diagnosis *d, const stk__classifier *c)
     return ok;
 }
 
+static bool are_snapshots(const stk__trace *t)
+{
+    for (size_t i = 0; i < t->file_count; i++)
+        if (strcmp(stk__trace_str(t, t->files[i].format), "snapshot") != 0)
+            return false;
+    return t->file_count > 0;
+}
+
+static const char *why_unknown(const stk__diagnosis *d)
+{
+    const stk__trace *t = d->trace;
+    if (are_snapshots(t))
+        return "this is a snapshot of memory, which has no steps";
+    if (t->slices.count)
+        return d->steps.count              ? "the steps have no time in them"
+               : d->options.told.step_count ? "no slice matches --step"
+                                            : "there are no step markers, and nothing comes back at regular intervals";
+    return t->samples.count || t->function_count
+               ? "these are profiles without times of single events; a verdict needs a trace with steps"
+               : "there are no slices in it";
+}
+
 bool stk__explain_unknown(stk__diagnosis *d, const stk__classifier *c)
 {
     const stk__trace *t = d->trace;
-    const char *why = "there are no step markers, and nothing comes back at regular intervals";
-    if (!t->slices.count)
-        why = t->samples.count || t->function_count
-                  ? "these are profiles without times of single events; a verdict needs a trace with steps"
-                  : "there are no slices in it";
-    else if (d->steps.count)
-        why = "the steps have no time in them";
-    d->reason = stk__strdup(why);
-    return d->reason && stk__add_advice(d, "%s", stk__how_to_mark(stk__framework_of(t))) &&
-           (!t->slices.count || stk__add_advice(d, "or name what starts a step: --step PATTERN ('stoker top' lists the "
-                                              "names)")) &&
+    d->reason = stk__strdup(why_unknown(d));
+    if (!d->reason)
+        return false;
+    if (are_snapshots(t))
+        return stk__add_advice(d, "what held the memory: stoker top FILE; how it went: the table counter of stoker sql");
+    return stk__add_advice(d, "%s", stk__how_to_mark(stk__framework_of(t))) &&
+           (!t->slices.count || d->options.told.step_count ||
+            stk__add_advice(d, "or name what starts a step: --step PATTERN ('stoker top' lists the names)")) &&
            stk__tell_trace(d) && tell_waits_of_trace(d, c) && tell_host_of_trace(d, c);
 }

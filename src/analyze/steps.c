@@ -1,7 +1,8 @@
-/* Training steps from markers: PyTorch's, ours, TensorFlow's, JAX', Lightning's, and rows of a device. */
+/* Training steps from markers: PyTorch's, ours, the user's, TensorFlow's, JAX', Lightning's, and rows of a device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analyze/python_frames.h"
 #include "analyze/steps_impl.h"
@@ -41,6 +42,36 @@ static bool is_xprof_marker(const char *s)
 {
     return (starts(s, "train") || starts(s, "test") || starts(s, "TraceContext")) && !strchr(s, '/') &&
            !strstr(s, ".py");
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* "step 12", "train_step#3", "Iter 5", "iteration3", "batch: 7": a word for a step, and its number at the end. */
+static bool is_numbered_step(const char *s)
+{
+    static const char *const words[] = {"step", "iteration", "iter", "batch"};
+    size_t size = strlen(s);
+    const size_t all = size;
+    while (size && s[size - 1] >= '0' && s[size - 1] <= '9')
+        size--;
+    if (size == all)
+        return false;
+    while (size && strchr(" _#:=-./", s[size - 1]))
+        size--;
+    for (size_t i = 0; i < STK_COUNT(words); i++) {
+        const size_t n = strlen(words[i]);
+        if (size >= n && strncasecmp(s + size - n, words[i], n) == 0 && (size == n || !is_letter(s[size - n - 1])))
+            return true;
+    }
+    return false;
+}
+
+static bool is_annotation(const stk__trace *t, size_t slice)
+{
+    return strcmp(stk__trace_str(t, t->slices.category[slice]), "user_annotation") == 0;
 }
 
 static stk__step_kind kind_of_name(const char *s)
@@ -115,13 +146,31 @@ static stk__step_kind kind_of_told(const stk__told *told, const char *name)
     return STK__STEP_INFERRED;
 }
 
+/*
+ * Whether ranges of this track may be steps: where there is a device, its thread launches work. Workers that load data
+ * number their batches as well.
+ */
+static bool may_count(const stk__classifier *c, uint32_t track)
+{
+    const stk__trace_track *k = &c->trace->tracks[track];
+    if (!c->has_device)
+        return true;
+    for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
+        if (stk__classify(c, i, 0) == STK__HOST_PREPARE)
+            return true;
+    return false;
+}
+
+enum { NUMBERED = 0x80 }; /* in the table: a name that counts steps, if it is an annotation */
+
 /* A table of what names say, so that the pass over the slices is one look-up each. */
 static uint8_t *name_kinds(const stk__trace *t, const stk__told *told)
 {
     uint8_t *kinds = stk__alloc((size_t)t->string_count + 1);
     for (uint32_t s = 0; kinds && s < t->string_count; s++) {
         const char *name = stk__trace_str(t, s);
-        kinds[s] = (uint8_t)(told ? kind_of_told(told, name) : kind_of_name(name));
+        kinds[s] = (uint8_t)(told ? kind_of_told(told, name)
+                                : kind_of_name(name) | (is_numbered_step(name) ? NUMBERED : 0));
     }
     return kinds;
 }
@@ -153,10 +202,15 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
     const bool row = role == STK__ROLE_STEPS || (role == STK__ROLE_DERIVED && is_steps_row(t, track));
     if (role != STK__ROLE_HOST && !row)
         return true;
+    int counts = -1; /* not asked yet */
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
         stk__trim_at(t, i);
         stk__step_kind kind = row ? (role == STK__ROLE_STEPS ? STK__STEP_RECORDER : STK__STEP_DEVICE)
-                                  : (stk__step_kind)kinds[t->slices.name[i]];
+                                  : (stk__step_kind)(kinds[t->slices.name[i]] & ~NUMBERED);
+        if (!row && kind != STK__STEP_PROFILER && kinds[t->slices.name[i]] & NUMBERED && is_annotation(t, i)) {
+            counts = counts < 0 ? may_count(c, track) : counts;
+            kind = counts ? STK__STEP_RANGE : kind;
+        }
         const bool could = kind != STK__STEP_INFERRED || (step_num != STK__NONE && t->slices.args[i]);
         if (!could || stk__slice_is_instant(t, i))
             continue;
@@ -479,7 +533,7 @@ static bool take_waits_in(const stk__classifier *c, stk__steps *out)
                       out->rows[end].file == out->rows[i].file;)
             end++;
         const unsigned kind = out->rows[i].kind;
-        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING)
+        if (kind == STK__STEP_RECORDER || kind == STK__STEP_LIGHTNING || kind == STK__STEP_RANGE)
             ok = start_at_waits(c, lists, &out->rows[i], end - i);
         else if (kind == STK__STEP_TOLD)
             ok = last_until_next(&out->rows[i], end - i);
@@ -550,7 +604,7 @@ bool stk__steps_close_gaps(stk__steps *steps)
         for (end = i; end < steps->count && steps->rows[end].process == first->process &&
                       steps->rows[end].file == first->file;)
             end++;
-        if (first->kind == STK__STEP_XPROF)
+        if (first->kind == STK__STEP_XPROF || first->kind == STK__STEP_RANGE)
             ok = close_gaps(&steps->rows[i], end - i);
     }
     return ok;

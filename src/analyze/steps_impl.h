@@ -13,6 +13,8 @@
  * - RECORDER: ours. stk_step() lasts until the next one, with the wait inside; but a loop may also end it by
  *   stk_step_end() and wait outside. So a step starts where the trainer asked for its batch: at the first input wait
  *   since the step before.
+ * - RANGE: a range of the user's that counts, "step 12" or "iteration3", of NVTX or record_function. What it holds is the
+ *   user's choice: taken as it is, and a fetch of a DataLoader right before it is taken in, as for LIGHTNING.
  * - XPROF: TensorFlow's and JAX' annotations ("train", with step_num) may span the call alone. XProf takes the
  *   marker's interval as it is, and so do we, but for the verdict: see stk__steps_close_gaps.
  * - LIGHTNING: run_training_batch leaves the fetch out, which is a slice of its own before it: as RECORDER.
@@ -24,6 +26,7 @@ typedef enum stk__step_kind {
     STK__STEP_TOLD,
     STK__STEP_PROFILER,
     STK__STEP_RECORDER,
+    STK__STEP_RANGE,
     STK__STEP_XPROF,
     STK__STEP_LIGHTNING,
     STK__STEP_DEVICE,
@@ -38,7 +41,7 @@ stk_status stk__steps_infer(const stk__classifier *c, stk__steps *out, stk_error
 stk_status stk__steps_of_timelines(const stk__classifier *c, stk__steps *out, stk_error *err);
 
 /*
- * A loop may fetch outside of its markers. Where markers of XProf's kind leave time between them, each step but the
+ * A loop may fetch outside of its markers. Where markers of XProf's kind or ranges leave time between them, each step but the
  * first starts where the one before ends. False: out of memory.
  */
 bool stk__steps_close_gaps(stk__steps *steps);

@@ -211,9 +211,10 @@ static bool offer(search *s, candidate k, const int64_t *starts)
 
 /* ---- one track ---- */
 
-static bool counts(const stk__trace *t, size_t i)
+/* A thread that polls is regular as well, and no step. */
+static bool counts(const stk__classifier *c, size_t i)
 {
-    return t->slices.depth[i] <= MAX_DEPTH && !stk__slice_is_instant(t, i);
+    return c->trace->slices.depth[i] <= MAX_DEPTH && !stk__slice_is_instant(c->trace, i) && !stk__is_ignored(c, i);
 }
 
 /* The group of a slice: its own name when that repeats, else all names like it; STK__NONE when it is too rare. */
@@ -274,7 +275,7 @@ static void gather(search *s, uint32_t track, track_work *w)
     const stk__trace *t = s->c->trace;
     const stk__trace_track *k = &t->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
-        const stk__string group = counts(t, i) ? group_of(s, i) : STK__NONE;
+        const stk__string group = counts(s->c, i) ? group_of(s, i) : STK__NONE;
         if (group == STK__NONE)
             continue;
         w->starts[s->place[group]++] = t->slices.ts[i];
@@ -317,7 +318,7 @@ static void count_names(search *s, uint32_t track)
     const stk__trace *t = s->c->trace;
     const stk__trace_track *k = &t->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
-        if (counts(t, i))
+        if (counts(s->c, i))
             s->repeats[t->slices.name[i]]++;
 }
 
@@ -326,7 +327,7 @@ static void count_alike(search *s, uint32_t track)
     const stk__trace *t = s->c->trace;
     const stk__trace_track *k = &t->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++)
-        if (counts(t, i) && s->repeats[t->slices.name[i]] < MIN_REPEATS)
+        if (counts(s->c, i) && s->repeats[t->slices.name[i]] < MIN_REPEATS)
             s->rare[s->alike[t->slices.name[i]]]++;
 }
 
@@ -335,7 +336,7 @@ static bool list_groups(search *s, uint32_t track, track_work *w)
     const stk__trace *t = s->c->trace;
     const stk__trace_track *k = &t->tracks[track];
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
-        const stk__string group = counts(t, i) ? group_of(s, i) : STK__NONE;
+        const stk__string group = counts(s->c, i) ? group_of(s, i) : STK__NONE;
         if (group == STK__NONE || s->place[group] != SIZE_MAX)
             continue;
         if (!stk__grow((void **)&w->groups, &w->group_capacity, w->group_count + 1, sizeof *w->groups))
@@ -421,7 +422,7 @@ static void file_extent(search *s)
             continue;
         for (size_t i = track->first_slice, end = i + track->slice_count; i < end; i++) {
             stk__trim_at(t, i);
-            if (t->slices.depth[i])
+            if (t->slices.depth[i] || stk__is_ignored(s->c, i))
                 continue;
             s->start = STK_MIN(s->start, t->slices.ts[i]);
             s->end = STK_MAX(s->end, t->slices.ts[i] + t->slices.dur[i]);

@@ -17,6 +17,7 @@ typedef struct magic {
 } magic;
 
 #define TRACY "a capture of Tracy; its zones can be written as a table (tracy-csvexport), which is not read here"
+#define OTF2 "the anchor of an OTF2 archive (Score-P), which is not read here; otf2-print FILE shows its events"
 #define AT(offset, bytes, sentence)                \
     {                                              \
         offset, sizeof(bytes) - 1, bytes, sentence \
@@ -27,6 +28,8 @@ static const magic magics[] = {
     AT(0, "2ELIFREP", "a recording of perf; write it as text: perf script -F +pid -i FILE > perf.txt"),
     AT(0, "NVIDIA Tegra Profiler Report",
        "a report of Nsight Systems; export it: nsys export --type sqlite --output report.sqlite FILE"),
+    AT(0, "\3\x42OTF2\0", OTF2),
+    AT(0, "\3\x23OTF2\0", OTF2),
     AT(0, "FLR\0",
        "a recording of Java's Flight Recorder; fold its stacks: jfrconv -o collapsed FILE out.collapsed (async-profiler)"),
     AT(0, "memray\0", "a recording of memray: allocations, not time; memray flamegraph FILE shows it"),

@@ -367,6 +367,24 @@ uint64_t stk__input_bytes_total(const stk__input *in)
     return in->total_bytes;
 }
 
+int stk__input_take_file(stk__input *in, uint64_t *out_size)
+{
+    if (in->fd < 0 || in->may_wait || in->packing != PLAIN || !in->total_bytes || in->failure.status)
+        return -1;
+    *out_size = in->total_bytes;
+    in->offset = (int64_t)in->total_bytes;
+    in->start = in->end;
+    in->finished = true;
+    atomic_store_explicit(&in->raw_read, 0, memory_order_relaxed);
+    return in->fd;
+}
+
+void stk__input_count_read(stk__input *in, uint64_t bytes)
+{
+    const uint64_t read = atomic_load_explicit(&in->raw_read, memory_order_relaxed);
+    atomic_store_explicit(&in->raw_read, STK_MIN(read + bytes, in->total_bytes), memory_order_relaxed);
+}
+
 /* ---- opening and closing ---- */
 
 static bool start_thread(stk__input *in)

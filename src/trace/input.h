@@ -39,4 +39,12 @@ const char *stk__input_compression(const stk__input *in); /* "", "gzip", "zstd" 
 uint64_t stk__input_bytes_read(const stk__input *in);
 uint64_t stk__input_bytes_total(const stk__input *in);
 
+/*
+ * For formats that must jump about: the descriptor of a plain regular file, which stays the input's, and its size. The input is at its
+ * end afterwards. -1 when the bytes are packed, or come from a pipe or memory: then they are read as usual.
+ */
+int stk__input_take_file(stk__input *in, uint64_t *out_size);
+/* Bytes read through that descriptor, for progress. */
+void stk__input_count_read(stk__input *in, uint64_t bytes);
+
 #endif

@@ -84,30 +84,50 @@ static bool rowmap_grow(stk__rowmap *m)
     return true;
 }
 
+static uint32_t row_hash(const stk__key *key)
+{
+    const uint64_t hash = XXH3_64bits(key, sizeof *key);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* The place of the key, or the free one where it would stand. There is always a free one. */
+static size_t row_place(const stk__rowmap *m, const stk__key *key, uint32_t hash, stk__row_key key_of, const void *table)
+{
+    size_t at = hash & (m->capacity - 1);
+    for (; m->entries[at][1]; at = (at + 1) & (m->capacity - 1)) {
+        if (m->entries[at][0] != hash)
+            continue;
+        const stk__key other = key_of(table, m->entries[at][1] - 1);
+        if (memcmp(&other, key, sizeof *key) == 0)
+            break;
+    }
+    return at;
+}
+
 bool stk__rowmap_place(stk__rowmap *m, stk__key key, stk__row_key key_of, const void *table, uint32_t next,
                        uint32_t *out_row, bool *out_new)
 {
     *out_new = false;
     if ((m->count + 1) * 3 > m->capacity * 2 && !rowmap_grow(m))
         return false;
-    const uint64_t hash64 = XXH3_64bits(&key, sizeof key);
-    const uint32_t hash = (uint32_t)(hash64 ^ hash64 >> 32);
-    size_t at = hash & (m->capacity - 1);
-    for (; m->entries[at][1]; at = (at + 1) & (m->capacity - 1)) {
-        if (m->entries[at][0] != hash)
-            continue;
-        const stk__key other = key_of(table, m->entries[at][1] - 1);
-        if (memcmp(&other, &key, sizeof key) == 0) {
-            *out_row = m->entries[at][1] - 1;
-            return true;
-        }
+    const uint32_t hash = row_hash(&key);
+    const size_t at = row_place(m, &key, hash, key_of, table);
+    if (!m->entries[at][1]) {
+        m->entries[at][0] = hash;
+        m->entries[at][1] = next + 1;
+        m->count++;
+        *out_new = true;
     }
-    m->entries[at][0] = hash;
-    m->entries[at][1] = next + 1;
-    m->count++;
-    *out_row = next;
-    *out_new = true;
+    *out_row = m->entries[at][1] - 1;
     return true;
+}
+
+uint32_t stk__rowmap_find(const stk__rowmap *m, stk__key key, stk__row_key key_of, const void *table)
+{
+    if (!m->count)
+        return UINT32_MAX;
+    const size_t at = row_place(m, &key, row_hash(&key), key_of, table);
+    return m->entries[at][1] ? m->entries[at][1] - 1 : UINT32_MAX;
 }
 
 void stk__rowmap_clear(stk__rowmap *m)

@@ -44,6 +44,8 @@ typedef stk__key (*stk__row_key)(const void *table, uint32_t row);
  */
 bool stk__rowmap_place(stk__rowmap *m, stk__key key, stk__row_key key_of, const void *table, uint32_t next,
                        uint32_t *out_row, bool *out_new);
+/* The row with this key; UINT32_MAX: none. */
+uint32_t stk__rowmap_find(const stk__rowmap *m, stk__key key, stk__row_key key_of, const void *table);
 void stk__rowmap_clear(stk__rowmap *m);
 
 #endif

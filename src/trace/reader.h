@@ -22,7 +22,7 @@ typedef struct stk__reader {
 
 extern const stk__reader stk__reader_chrome, stk__reader_perfetto, stk__reader_xplane, stk__reader_pstats,
     stk__reader_collapsed, stk__reader_speedscope, stk__reader_perf_script, stk__reader_flamegraph,
-    stk__reader_snapshot;
+    stk__reader_snapshot, stk__reader_nsys;
 
 /* For detect: whether the bytes have this text; and where they start behind spaces and a byte order mark. */
 bool stk__bytes_contain(const uint8_t *data, size_t size, const char *text);

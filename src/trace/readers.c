@@ -17,7 +17,8 @@ const stk__reader *const stk__readers[] = {
     &stk__reader_pstats,      &stk__reader_speedscope,
     &stk__reader_chrome,      &stk__reader_flamegraph,
     &stk__reader_perf_script, &stk__reader_collapsed,
-    &stk__reader_snapshot,    NULL,
+    &stk__reader_snapshot,    &stk__reader_nsys,
+    NULL,
 };
 
 const stk__reader *stk__reader_find(const char *name)

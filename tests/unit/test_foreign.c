@@ -37,6 +37,8 @@ static void files_are_told_by_their_first_bytes(void **state)
         {BYTES("2ELIFREP"), "perf script"},
         {BYTES("NVIDIA Tegra Profiler Report 1.\n\013Local (CLI)"), "nsys export"},
         {BYTES("FLR\0\0\2\0\1"), "jfrconv"},
+        {BYTES("\3\x42OTF2\0\3\3"), "otf2-print"},
+        {BYTES("\3#OTF2\0\3\3"), "otf2-print"},
         {BYTES("memray\0\r\0\0\0"), "memray"},
         {BYTES("\x04\"M\x18@@\xc0\x36\0\0\xfa\4memray\0\r"), "memray"},
         {BYTES("\x04\"M\x18@@\xc0\x36\0\0\xfa\4others"), "lz4"},

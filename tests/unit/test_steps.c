@@ -301,12 +301,33 @@ static void of_two_periods_the_one_that_covers_more_wins(void **state)
     done(t, &steps);
 }
 
+static void ranges_that_count_are_steps(void **state)
+{
+    static const char *const names[] = {"step ", "Iteration", "train_step#", "batch: ", "my/iter_"};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        stk__builder *b = start();
+        const uint32_t main = track(b, 1, "app", 1, "main");
+        for (int64_t i = 0; i < 5; i++) {
+            add_numbered(b, main, i * 10 * MS, 9 * MS, names[n], i + 7);
+            add(b, main, i * 10 * MS + MS, 2 * MS, "train", "user_annotation");
+            add_numbered(b, main, i * 10 * MS + 4 * MS, MS, "overstep ", i); /* no word of its own */
+        }
+        stk__trace *t = finish(b);
+        stk__steps steps = find(t);
+        assert_int_equal(steps.from, STK__STEPS_MARKERS);
+        assert_int_equal(steps.count, 5);
+        assert_int_equal(steps.rows[0].number, 7);
+        assert_int_equal(steps.rows[0].dur, 9 * MS);
+        done(t, &steps);
+    }
+}
+
 static void names_that_differ_in_a_number_repeat(void **state)
 {
     stk__builder *b = start();
     const uint32_t main = track(b, 1, "app", 1, "main");
     for (int64_t i = 0; i < 30; i++)
-        add_numbered(b, main, i * 10 * MS, 9 * MS, "batch ", i);
+        add_numbered(b, main, i * 10 * MS, 9 * MS, "chunk ", i);
     stk__trace *t = finish(b);
     stk__steps steps = find(t);
     assert_int_equal(steps.from, STK__STEPS_INFERRED);
@@ -443,6 +464,7 @@ int main(void)
         cmocka_unit_test(device_steps_count_where_the_host_does_not_hold_them),
         cmocka_unit_test(a_name_that_comes_back_regularly_is_a_step),
         cmocka_unit_test(of_two_periods_the_one_that_covers_more_wins),
+        cmocka_unit_test(ranges_that_count_are_steps),
         cmocka_unit_test(names_that_differ_in_a_number_repeat),
         cmocka_unit_test(an_input_wait_once_a_step_is_a_step),
         cmocka_unit_test(a_heartbeat_is_no_step),
