@@ -13,7 +13,7 @@ BOUND, SOME, NOT = "highly_input_bound", "moderately_input_bound", "not_input_bo
 def case(name, loop, options, verdict, visible, stage, text, **more):
     options = options.split("|") if "|" in options else options.split()
     if "--stack" in options:  # every call of a function is in the file
-        options += ["--steps", "5" if "checkpoint" in options else "8"]
+        options += ["--steps", "4" if "checkpoint" in options else "6"]
     return dict(more, name=name, loop=loop, options=options, verdict=verdict, visible=visible, stage=stage, text=text)
 
 
@@ -55,7 +55,7 @@ def torch_spans():
     for span in SPANS:
         word = span.lower().replace(" ", "_").replace(".", "_")
         for kind, share, verdict in (("bound", HIGH, BOUND), ("compute", "0.015", NOT)):
-            yield case("span_%s_%s" % (word, kind), "generator", "--share|%s|--span|%s" % (share, span), verdict, True,
+            yield case("span_%s_%s" % (word, kind), "generator", "--steps|8|--share|%s|--span|%s" % (share, span), verdict, True,
                        None, 'A generator of one\'s own that sleeps, record_function("%s") around next().' % span)
     yield case("span_fetch_moderate", "generator", "--span fetch --share " + MODERATE, SOME, True, None,
                'A generator of one\'s own that sleeps, record_function("fetch") around next().')
