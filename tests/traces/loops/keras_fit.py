@@ -72,7 +72,8 @@ def main():
         return tf.ensure_shape(x, [FEATURES]), i % 10
 
     data = tf.data.Dataset.range(1 << 40).map(slow).batch(BATCH)
-    model = keras.Sequential([keras.layers.Dense(4096, "relu"), keras.layers.Dense(4096, "relu"), keras.layers.Dense(10)])
+    layers = [keras.layers.Dense(4096, "relu"), keras.layers.Dense(4096, "relu"), keras.layers.Dense(10)]
+    model = keras.Sequential(layers)
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(data, steps_per_epoch=FIRST + args.steps, verbose=0, callbacks=[Profile(meter, args.steps)])
     shutil.copy(glob.glob("logs/**/*.xplane.pb", recursive=True)[0], args.out)

@@ -8,10 +8,10 @@ import time
 
 
 class Meter:
-    """start(), the fetch, fetched(), the work, stop(): once for each step. Other fetches of a step: fetching(), fetched().
+    """start(), the fetch, fetched(), the work, stop(): once for each step. Other fetches: fetching(), fetched().
 
-    `work.value` is how many seconds a step works without its fetches, lately. Fetches that last a multiple of it are the
-    same share of a step however busy the machine is; worker processes see it too.
+    `work.value` is how many seconds a step works without its fetches, lately. Fetches that last a multiple of it are
+    the same share of a step however busy the machine is; worker processes see it too.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Two processes with DistributedDataParallel; one of them has slow input, so the other waits for it in the all-reduce."""
+"""Two processes with DistributedDataParallel: one has slow input, and the other waits for it in the all-reduce."""
 import multiprocessing
 import os
 import time
