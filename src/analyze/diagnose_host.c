@@ -42,6 +42,7 @@ typedef struct walk {
     stk__python_keys keys;
     uint8_t *names;   /* per string: FRAME...; 0: not looked at */
     uint32_t *first;  /* per string: its first function, + 1 */
+    uint32_t *seen, *worked; /* per string: functions of that name on the lane, and those that work */
     size_t span_capacity, function_capacity;
     int64_t start, end;
     const stk__step *steps; /* by time; what holds a whole one is a loop */
@@ -78,13 +79,22 @@ static bool lies_in(const stk__python_frame *f, const char *folder)
     return false;
 }
 
+/* Layers, and calls of compiled functions of JAX: the second is where its Python ends. */
+static bool is_model_function(const stk__python_frame *f)
+{
+    static const char *const names[] = {"forward", "backward", "block_until_ready", "cache_miss",
+                                        "_python_pjit_helper"};
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        if (f->function_size == strlen(names[i]) && memcmp(f->function, names[i], f->function_size) == 0)
+            return true;
+    return false;
+}
+
 static bool is_model_code(const stk__python_frame *f)
 {
-    const bool forward = (f->function_size == 7 && memcmp(f->function, "forward", 7) == 0) ||
-                         (f->function_size == 8 && memcmp(f->function, "backward", 8) == 0);
     if (lies_in(f, "torch/nn/functional.py"))
         return false; /* resizing and blurring of pictures is in it as well */
-    return forward || lies_in(f, "torch/nn/") || lies_in(f, "torch/autograd/") || lies_in(f, "torch/optim/") ||
+    return is_model_function(f) || lies_in(f, "tensorflow/python/eager/polymorphic_function/") || lies_in(f, "torch/nn/") || lies_in(f, "torch/autograd/") || lies_in(f, "torch/optim/") ||
            lies_in(f, "torch/amp/") || lies_in(f, "torch/distributed/");
 }
 
@@ -149,6 +159,8 @@ static bool is_loop(const walk *w, size_t slice)
     const stk__slices *s = &w->c->trace->slices;
     const int64_t from = s->ts[slice], to = from + s->dur[slice];
     size_t low = 0, high = w->step_count;
+    if (!w->step_count) /* then of what holds most of the trace that may be said */
+        return s->dur[slice] / 2 >= stk__time_between(w->start, w->end) / 4;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (w->steps[middle].ts < from)
@@ -187,6 +199,24 @@ static void gather_inside(walk *w)
         w->reads_ns[up] += w->reads_ns[n];
         w->writes_ns[up] += w->writes_ns[n];
     }
+}
+
+/*
+ * A sampler does not see everything: a function of which at least a quarter of the calls work works in the others, too.
+ */
+static void spread_work(walk *w)
+{
+    const stk__string *names = w->c->trace->slices.name + w->base;
+    for (size_t n = 0; n < w->count; n++)
+        if (w->kind[n] & OWN) {
+            w->seen[names[n]]++;
+            w->worked[names[n]] += (w->has[n] & HAS_WORK) != 0;
+        }
+    for (size_t n = 0; n < w->count; n++)
+        if (w->kind[n] & OWN && w->worked[names[n]] && 4 * (uint64_t)w->worked[names[n]] >= w->seen[names[n]])
+            w->has[n] |= HAS_WORK;
+    for (size_t n = 0; n < w->count; n++)
+        w->seen[names[n]] = w->worked[names[n]] = 0;
 }
 
 /* ---- functions and their times ---- */
@@ -366,6 +396,7 @@ static bool walk_lane(walk *w, uint32_t track)
     memset(w->reads_ns, 0, w->count * sizeof *w->reads_ns);
     memset(w->writes_ns, 0, w->count * sizeof *w->writes_ns);
     gather_inside(w);
+    spread_work(w);
     w->host->has_frames = w->host->has_frames || seen & FRAME;
     for (size_t n = 0; ok && n < w->count; n++)
         ok = visit(w, n);
@@ -423,19 +454,23 @@ static bool walk_make(walk *w, size_t slices)
     const size_t strings = (size_t)w->c->trace->string_count + 1;
     w->names = stk__calloc(strings, 1);
     w->first = stk__calloc(strings, sizeof *w->first);
+    w->seen = stk__calloc(strings, sizeof *w->seen);
+    w->worked = stk__calloc(strings, sizeof *w->worked);
     w->kind = stk__alloc(slices + 1);
     w->has = stk__alloc(slices + 1);
     w->cursor = stk__alloc((slices + 1) * sizeof *w->cursor);
     w->owner = stk__alloc((slices + 1) * sizeof *w->owner);
     w->reads_ns = stk__alloc((slices + 1) * sizeof *w->reads_ns);
     w->writes_ns = stk__alloc((slices + 1) * sizeof *w->writes_ns);
-    return w->names && w->first && w->kind && w->has && w->cursor && w->owner && w->reads_ns && w->writes_ns;
+    return w->names && w->first && w->seen && w->worked && w->kind && w->has && w->cursor && w->owner && w->reads_ns && w->writes_ns;
 }
 
 static void walk_clear(walk *w)
 {
     stk__free(w->names);
     stk__free(w->first);
+    stk__free(w->seen);
+    stk__free(w->worked);
     stk__free(w->kind);
     stk__free(w->has);
     stk__free(w->cursor);

@@ -117,7 +117,7 @@ static bool has_one_of(const char *s, size_t size, const char *const *parts)
 
 /* Files whose every function is about reading data. */
 static const char *const input_files[] = {
-    "utils/data/", "PIL/", "h5py/", "zarr/", "webdataset/", "datasets/", "pyarrow/", "torchdata/", "litdata/",
+    "utils/data/", "python/data/", "PIL/", "h5py/", "zarr/", "webdataset/", "datasets/", "pyarrow/", "torchdata/", "litdata/",
     "streaming/base/", "fsspec/", "s3fs/", "botocore/", "gcsfs/", "requests/", "urllib3/", "urllib/", "http/client.py",
     "tarfile.py", "zipfile", "gzip.py", "bz2.py", "lzma.py", "npyio", "format.py", "torchvision/io",
     "torchvision/transforms", "torchvision/datasets", "albumentations/", "imageio/", "cv2/", "librosa/", "soundfile",
