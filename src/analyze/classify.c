@@ -115,7 +115,9 @@ stk__wait_kind stk__wait_kind_of(const char *name, size_t size)
     if (is_dataloader(name, size))
         return STK__WAIT_DATALOADER;
     stk__python_frame frame; /* functions are judged by what they call as well: diagnose_host.c */
-    return stk__name_says_of(name, size) == STK__SAYS_INPUT && !stk__python_frame_parse(name, size, &frame)
+    const bool numbered = size && name[size - 1] >= '0' && name[size - 1] <= '9'; /* "batch 7" counts steps */
+    return stk__name_says_of(name, size) == STK__SAYS_INPUT && !numbered &&
+                   !stk__python_frame_parse(name, size, &frame)
                ? STK__WAIT_HINT
                : STK__WAIT_NONE;
 }
@@ -487,19 +489,32 @@ static size_t first_from(const stk__trace *t, const stk__trace_track *k, int64_t
     return low;
 }
 
-static bool is_model_slice(const stk__trace *t, size_t slice)
+static bool is_model_slice(const stk__trace *t, size_t slice, bool launches)
 {
     size_t size;
     const char *name = stk__trace_text(t, t->slices.name[slice], &size);
-    return stk__is_model_work(name, size);
+    return stk__is_model_work(name, size) || (launches && stk__is_launch(name, size));
+}
+
+/* A fetch may launch what prepares the data on the device; "batch" or "inputs" that launch are the training. */
+static bool names_a_fetch(const stk__trace *t, size_t slice)
+{
+    static const char *const words[] = {"data", "Data", "fetch", "Fetch", "load", "Load", NULL};
+    size_t size;
+    const char *name = stk__trace_text(t, t->slices.name[slice], &size);
+    for (const char *const *w = words; *w; w++)
+        if (contains(name, size, *w))
+            return true;
+    return false;
 }
 
 /* Whether a slice is part of work on the model, or holds such work on any lane of its track. */
 static bool is_about_model(const stk__trace *t, size_t slice)
 {
+    const bool launches = !names_a_fetch(t, slice);
     uint32_t up = t->slices.parent[slice];
     for (int climbed = 0; up != STK__NONE && climbed < 64; climbed++, up = t->slices.parent[up])
-        if (is_model_slice(t, up))
+        if (is_model_slice(t, up, false))
             return true;
     const uint32_t root = stk__track_root(t, t->slices.track[slice]);
     const int64_t from = t->slices.ts[slice], to = from + t->slices.dur[slice];
@@ -510,7 +525,7 @@ static bool is_about_model(const stk__trace *t, size_t slice)
         size_t i = first_from(t, track, from);
         const size_t end = STK_MIN((size_t)track->first_slice + track->slice_count, i + HINT_SLICES);
         for (; i < end && t->slices.ts[i] < to; i++)
-            if (is_model_slice(t, i))
+            if (is_model_slice(t, i, launches))
                 return true;
     }
     return false;

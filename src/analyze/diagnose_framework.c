@@ -27,8 +27,13 @@ stk__framework stk__framework_of(const stk__trace *t)
     return found;
 }
 
-const char *stk__how_to_mark(stk__framework is)
+const char *stk__how_to_mark(const stk__trace *t)
 {
+    const stk__framework is = stk__framework_of(t);
+    for (size_t i = 0; i < t->file_count; i++)
+        if (strcmp(stk__trace_str(t, t->files[i].format), "nsys") == 0)
+            return "mark the steps with ranges of NVTX: torch.cuda.nvtx.range_push(f\"step {n}\") and range_pop(), the "
+                   "fetch inside";
     switch (is) {
     case STK__TORCH:
         return "mark the steps: prof.step() at the end of each, with torch.profiler.profile(schedule=...)";

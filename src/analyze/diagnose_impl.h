@@ -196,7 +196,7 @@ typedef enum stk__framework { STK__NO_FRAMEWORK, STK__TORCH, STK__TENSORFLOW, ST
 enum { STK__DEVICES = 4 };
 stk__framework stk__framework_of(const stk__trace *t);
 const char *stk__framework_name(stk__framework is); /* NULL: none */
-const char *stk__how_to_mark(stk__framework is);
+const char *stk__how_to_mark(const stk__trace *t);
 const char *stk__how_to_show_waits(stk__framework is, bool has_stacks);
 /* Names of the devices, each once; `out` has room for STK__DEVICES. */
 size_t stk__device_names(const stk__trace *t, stk__string *out);

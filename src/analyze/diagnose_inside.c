@@ -1,4 +1,6 @@
 /* What runs inside the waits on the thread that waits: all lanes of the thread seen as one stack. */
+#include <string.h>
+
 #include "analyze/diagnose_stage.h"
 #include "base/mem.h"
 
@@ -86,6 +88,22 @@ static void close_slices(const stk__trace *t, lane *l, int64_t now)
         l->named = 0;
 }
 
+/* What the profiler writes of itself, and calls of the OS in which a thread only sleeps; a read says more. */
+static bool only_sleeps(const inside *x, size_t slice)
+{
+    static const char *const words[] = {"wait", "poll", "select", "sleep", "lock", "futex"};
+    const stk__trace *t = x->f->d->trace;
+    const char *name = stk__trace_str(t, t->slices.name[slice]);
+    if (!stk__is_ignored(x->f->c, slice))
+        return false;
+    if (strcmp(stk__trace_str(t, t->slices.category[slice]), "os_runtime") != 0)
+        return true;
+    for (size_t i = 0; i < STK_COUNT(words); i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
 static bool advance(inside *x, int64_t now)
 {
     const stk__trace *t = x->f->d->trace;
@@ -95,7 +113,7 @@ static bool advance(inside *x, int64_t now)
         lane *l = &x->lanes[i];
         for (; l->at < l->end && t->slices.ts[l->at] <= now; l->at++) {
             stk__trim_at(t, l->at);
-            if (end_of(t, (uint32_t)l->at) > now && !stk__slice_is_instant(t, l->at) &&
+            if (end_of(t, (uint32_t)l->at) > now && !stk__slice_is_instant(t, l->at) && !only_sleeps(x, l->at) &&
                 !open_slice(x, l, (uint32_t)l->at))
                 return false;
         }

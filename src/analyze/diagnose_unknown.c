@@ -169,7 +169,7 @@ bool stk__explain_unknown(stk__diagnosis *d, const stk__classifier *c)
         return false;
     if (are_snapshots(t))
         return stk__add_advice(d, "what held the memory: stoker top FILE; how it went: the table counter of stoker sql");
-    return stk__add_advice(d, "%s", stk__how_to_mark(stk__framework_of(t))) &&
+    return stk__add_advice(d, "%s", stk__how_to_mark(t)) &&
            (!t->slices.count || d->options.told.step_count ||
             stk__add_advice(d, "or name what starts a step: --step PATTERN ('stoker top' lists the names)")) &&
            stk__tell_trace(d) && tell_waits_of_trace(d, c) && tell_host_of_trace(d, c);

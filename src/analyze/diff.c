@@ -627,6 +627,8 @@ static stk_status join_profiles(comparison *c, const profile profiles[2], stk_er
     for (int i = 0; i < 2; i++) {
         const stk__top *top = &profiles[i].top;
         for (size_t k = 0; k < top->count; k++) {
+            if (top->rows[k].unit != d->unit)
+                continue;
             const char *label = stk__top_label(c->sides[i].t, top, &top->rows[k]);
             const uint32_t key = stk__diff_key(&c->keys, label, strlen(label));
             if (key == STK__NONE)
@@ -652,6 +654,18 @@ static int compare_impact(const void *a, const void *b)
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->label, y->label);
 }
 
+/* Samples of different units are not added up: the first that both have is compared, else the first that one has. */
+static uint32_t choose_unit(const profile profiles[2])
+{
+    for (int both = 1; both >= 0; both--)
+        for (uint32_t unit = 0; unit <= STK__UNIT_NONE; unit++) {
+            const bool before = profiles[0].top.totals[unit] > 0, after = profiles[1].top.totals[unit] > 0;
+            if (both ? before && after : before || after)
+                return unit;
+        }
+    return STK__UNIT_NS;
+}
+
 static stk_status compare_profiles(comparison *c, stk__top_source source, stk_error *err)
 {
     const stk__top_options options = {.by = STK__TOP_NAME};
@@ -659,9 +673,13 @@ static stk_status compare_profiles(comparison *c, stk__top_source source, stk_er
     stk_status status = STK_OK;
     for (int i = 0; i < 2 && status == STK_OK; i++) {
         status = stk__top_make(c->sides[i].t, source, &options, &profiles[i].top, err);
-        for (size_t k = 0; status == STK_OK && k < profiles[i].top.count; k++)
-            profiles[i].self = stk__saturating_add(profiles[i].self, profiles[i].top.rows[k].self);
     }
+    if (status == STK_OK)
+        c->d->unit = choose_unit(profiles);
+    for (int i = 0; i < 2 && status == STK_OK; i++)
+        for (size_t k = 0; k < profiles[i].top.count; k++)
+            if (profiles[i].top.rows[k].unit == c->d->unit)
+                profiles[i].self = stk__saturating_add(profiles[i].self, profiles[i].top.rows[k].self);
     if (status == STK_OK)
         status = join_profiles(c, profiles, err);
     c->d->before.busy = profiles[0].self;

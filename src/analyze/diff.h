@@ -110,6 +110,7 @@ typedef struct stk__diff {
     stk__diff_basis basis;
     const char *basis_reason; /* why not per step; NULL */
     stk__diff_totals before, after;
+    uint32_t unit; /* stk__unit of what is compared: ns of slices; of samples one of their units */
     stk__mwu step_test;
     double step_change;
     stk__diff_verdict step_verdict;

@@ -97,12 +97,27 @@ static void put_share(char *out, size_t size, double share)
         snprintf(out, size, "%.2f %%", 100 * share);
 }
 
+static bool are_bytes(uint32_t unit)
+{
+    return unit == STK__UNIT_BYTES || unit == STK__UNIT_ALLOCATED;
+}
+
+static void put_bytes(char *out, size_t size, double x)
+{
+    stk__text text;
+    stk__text_fixed(&text, out, size);
+    stk__text_puts(&text, x < 0 ? "-" : "");
+    stk__text_bytes(&text, (uint64_t)fabs(x));
+}
+
 static void put_quantity(char *out, size_t size, double x, stk__diff_basis basis, uint32_t unit)
 {
     if (basis == STK__DIFF_PER_SHARE)
         put_share(out, size, x);
     else if (unit == STK__UNIT_NS || isnan(x))
         put_ns(out, size, x);
+    else if (are_bytes(unit))
+        put_bytes(out, size, x);
     else
         snprintf(out, size, "%.6g", x);
 }
@@ -222,13 +237,12 @@ static void text_totals(const stk__diff *d, stk__text *out)
         text_total_ns(out, "wall time", (double)d->before.wall_ns, (double)d->after.wall_ns, "");
         text_total_ns(out, "busy time", (double)d->before.busy, (double)d->after.busy, "self times of all tracks");
         text_steps(d, out);
-    } else if (d->count && d->rows[0].unit == STK__UNIT_NS) {
-        text_total_ns(out, "time of the profile", (double)d->before.busy, (double)d->after.busy, "");
     } else {
+        static const char *const words[] = {"time of the profile", "samples", "bytes held", "bytes allocated", "weight"};
         char b[32], a[32];
-        snprintf(b, sizeof b, "%lld", (long long)d->before.busy);
-        snprintf(a, sizeof a, "%lld", (long long)d->after.busy);
-        text_total(out, "samples", b, a, "");
+        put_quantity(b, sizeof b, (double)d->before.busy, STK__DIFF_PER_CALL, d->unit);
+        put_quantity(a, sizeof a, (double)d->after.busy, STK__DIFF_PER_CALL, d->unit);
+        text_total(out, words[STK_MIN(d->unit, STK_COUNT(words) - 1)], b, a, "");
     }
 }
 

@@ -25,6 +25,7 @@ typedef struct overlay {
     node *nodes;
     size_t count, capacity;
     int64_t all[2]; /* self of all */
+    uint32_t unit;  /* that counts */
 } overlay;
 
 static uint32_t find_node(overlay *o, uint32_t parent, uint32_t name)
@@ -53,6 +54,10 @@ static stk_status add_stacks(overlay *o, const stk__trace *t, const stk__stacks 
     for (size_t i = 0; i < stacks->count && ok; i++) {
         const stk__stack *row = &stacks->rows[i];
         size_t size;
+        if (row->unit != o->unit) {
+            node_of[i] = STK__NONE;
+            continue;
+        }
         const char *text = stk__trace_text(t, row->name, &size);
         const uint32_t name = stk__diff_name_key(&o->names, marker, text, size);
         const uint32_t parent = row->parent < i ? node_of[row->parent] : STK__NONE;
@@ -176,7 +181,7 @@ static stk_status keep_largest(stk__diff *d, const overlay *o, const stk__diff_s
 stk_status stk__diff_stacks(stk__diff *d, const stk__trace *before, const stk__trace *after,
                             const stk__diff_steps steps[2], stk_error *err)
 {
-    overlay o = {.count = 0};
+    overlay o = {.unit = d->unit};
     stk_status status = add_trace(&o, before, &steps[0], 0, err);
     if (status == STK_OK)
         status = add_trace(&o, after, &steps[1], 1, err);

@@ -56,7 +56,7 @@ static uint32_t row_below(stack_maker *m, uint32_t parent, const stk__stack *lik
         if (last != STK__NONE && m->out.rows[last].name == like->name && m->out.rows[last].frame == like->frame)
             return last;
     }
-    const uint64_t around = parent != STK__NONE ? parent : (uint64_t)like->group << 2 | like->unit | (uint64_t)1 << 40;
+    const uint64_t around = parent != STK__NONE ? parent : (uint64_t)like->group << 3 | like->unit | (uint64_t)1 << 40;
     const uint64_t kind = (uint64_t)(parent == STK__NONE) << 1 | (like->frame != STK__NONE);
     bool is_new;
     uint32_t *place = stk__keymap_place(&m->rows, (stk__key){{around, what, kind}}, STK__NONE, &is_new);
@@ -155,7 +155,7 @@ typedef struct site_rows {
 static uint32_t row_of_site(stack_maker *m, site_rows *sites, uint32_t site, const stk__stack *like, bool *out_none)
 {
     const stk__trace *t = m->trace;
-    const uint64_t context = (uint64_t)like->group << 2 | like->unit;
+    const uint64_t context = (uint64_t)like->group << 3 | like->unit;
     size_t depth = 0;
     uint32_t row = STK__NONE, at = site;
     while (at < t->callsite_count) {
@@ -220,7 +220,7 @@ static bool add_samples(stack_maker *m)
         const stk__trace_track *track = &t->tracks[k];
         if (!stk__chosen_track(&m->chosen, k))
             continue;
-        const stk__stack like = {.frame = STK__NONE, .group = group_of(m, k), .unit = track->unit & 3};
+        const stk__stack like = {.frame = STK__NONE, .group = group_of(m, k), .unit = track->unit & 7};
         for (uint32_t i = 0; i < track->sample_count && good; i++)
             good = add_sample(m, &sites, track->first_sample + i, &like);
     }

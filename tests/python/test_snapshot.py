@@ -260,7 +260,7 @@ def test_without_history_there_are_blocks_alone(program, directory):
     path = dump(directory, snapshot)
     check(program, path, snapshot)
     assert query(program, path, "SELECT count(*) AS n FROM counter")[0]["n"] == 0
-    assert "profiles without times" in run(program, "diagnose", path)[0]
+    assert "a snapshot of memory" in run(program, "diagnose", path)[0]
     check(program, dump(directory, snapshot["segments"]), snapshot)
 
 
