@@ -288,7 +288,8 @@ static void put_heading(const top_options *o, const stk__top *top, uint32_t unit
     else if (top->source == STK__TOP_SLICES && top->lanes)
         stk__text_printf(&text, "; shares add up over %zu lanes of slices that overlap", top->lanes + 1);
     if (o->own.count && top->source != STK__TOP_SLICES)
-        stk__text_puts(&text, o->own_only ? "; only what is own" : "; what is not own counts for its nearest own caller");
+        stk__text_puts(&text,
+                       o->own_only ? "; only what is own" : "; what is not own counts for its nearest own caller");
     stk__text_putc(&text, '\n');
     cli_out_text(&text);
 }
@@ -561,8 +562,9 @@ static const cli_option top_options_table[] = {
             .help = "total, self, count, mean, max or name (default total); also pstats's words: cumulative, tottime, "
                     "ncalls"),
     CLI_ROW(top_options, callers, cli_list, CLI_LIST, .name = "callers", .value = "PATTERN", .group = "Rows",
-            .help = "in place of totals: who calls what is like this, or has it inside, how often and for how long; may "
-                    "be given again"),
+            .help =
+                "in place of totals: who calls what is like this, or has it inside, how often and for how long; may "
+                "be given again"),
     CLI_ROW(top_options, callees, cli_list, CLI_LIST, .name = "callees", .value = "PATTERN", .group = "Rows",
             .help = "in place of totals: what is called by, or lies directly inside, what is like this; may be given "
                     "again"),

@@ -48,7 +48,8 @@ static void put_row(cli_table *table, cli_format format, const stk__top_edges *e
     cli_table_str(table, stk__unit_names[e->unit]);
 }
 
-int cli_top_calls(const stk__trace *t, const stk__selection *select, const cli_list *like, bool callees, int64_t limit, cli_format format)
+int cli_top_calls(const stk__trace *t, const stk__selection *select, const cli_list *like, bool callees, int64_t limit,
+                  cli_format format)
 {
     stk__top_edges edges;
     stk_error err;

@@ -17,28 +17,28 @@ typedef struct cli_trace_options {
 #define CLI_TRACE_ROWS(T, f) CLI_TRACE_ROWS_WITH(T, f, 'q')
 
 /* The same for commands that need -q for something else: `quiet_letter` is that of --quiet, 0: none. */
-#define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                        \
-    CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,          \
-            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph snapshot nsys",            \
-            .group = "Reading",                                                                                        \
-            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script, flamegraph, snapshot or "   \
-                    "nsys (default: by the content)"),                                                                 \
-        CLI_ROW(T, f.join, const char *, CLI_TEXT, .name = "join-processes", .value = "WHEN", .complete = CLI_WORDS,   \
-                .words = "auto always never", .group = "Reading",                                                      \
-                .help = "processes of equal id and name in several files are one: always, never, or auto: in "         \
-                        "timelines of TensorFlow 1 (default)"),                                                        \
-        CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",          \
-                .help =                                                                                                \
-                    "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"),  \
-        CLI_ROW(T, f.temp_dir, const char *, CLI_TEXT, .name = "temp-dir", .value = "DIR",                             \
-                .complete = CLI_DIRECTORIES, .group = "Reading",                                                       \
-                .help = "where that file lies (default $TMPDIR or /var/tmp)"),                                         \
-        CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                           \
-                .complete = CLI_DIRECTORIES, .group = "Reading",                                                       \
-                .help = "where the columns of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),    \
-        CLI_ROW(T, f.no_cache, bool, CLI_FLAG, .name = "no-cache", .group = "Reading",                                 \
-                .help = "neither use nor keep columns of files that were read before"),                                \
-        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = (quiet_letter), .group = "Reading",             \
+#define CLI_TRACE_ROWS_WITH(T, f, quiet_letter)                                                                       \
+    CLI_ROW(T, f.format, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT", .complete = CLI_WORDS,         \
+            .words = "chrome perfetto xplane pstats collapsed speedscope perf_script flamegraph snapshot nsys",       \
+            .group = "Reading",                                                                                       \
+            .help = "chrome, perfetto, xplane, pstats, collapsed, speedscope, perf_script, flamegraph, snapshot or "  \
+                    "nsys (default: by the content)"),                                                                \
+        CLI_ROW(T, f.join, const char *, CLI_TEXT, .name = "join-processes", .value = "WHEN", .complete = CLI_WORDS,  \
+                .words = "auto always never", .group = "Reading",                                                     \
+                .help = "processes of equal id and name in several files are one: always, never, or auto: in "        \
+                        "timelines of TensorFlow 1 (default)"),                                                       \
+        CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Reading",         \
+                .help =                                                                                               \
+                    "cap on the columns in memory, as in 512M; the rest goes to a temporary file (default: no cap)"), \
+        CLI_ROW(T, f.temp_dir, const char *, CLI_TEXT, .name = "temp-dir", .value = "DIR",                            \
+                .complete = CLI_DIRECTORIES, .group = "Reading",                                                      \
+                .help = "where that file lies (default $TMPDIR or /var/tmp)"),                                        \
+        CLI_ROW(T, f.cache_dir, const char *, CLI_TEXT, .name = "cache-dir", .value = "DIR",                          \
+                .complete = CLI_DIRECTORIES, .group = "Reading",                                                      \
+                .help = "where the columns of files are kept (default $XDG_CACHE_HOME/stoker or ~/.cache/stoker)"),   \
+        CLI_ROW(T, f.no_cache, bool, CLI_FLAG, .name = "no-cache", .group = "Reading",                                \
+                .help = "neither use nor keep columns of files that were read before"),                               \
+        CLI_ROW(T, f.quiet, bool, CLI_FLAG, .name = "quiet", .letter = (quiet_letter), .group = "Reading",            \
                 .help = "no progress and no list of what was skipped or changed")
 
 /*

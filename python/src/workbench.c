@@ -381,8 +381,8 @@ static PyObject *trace_diagnose(PyObject *object, PyObject *args, PyObject *kwar
     question q = {.ask = ask_diagnose, .diagnose = {.struct_size = sizeof q.diagnose}};
     PyObject *wait = NULL, *step = NULL;
     long long rank = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$dO!O!L:diagnose", names, &q.diagnose.what_if, &PyTuple_Type, &wait,
-                                     &PyTuple_Type, &step, &rank))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$dO!O!L:diagnose", names, &q.diagnose.what_if, &PyTuple_Type,
+                                     &wait, &PyTuple_Type, &step, &rank))
         return NULL;
     const char **waits = wait ? texts_of(wait) : NULL, **steps = step ? texts_of(step) : NULL;
     q.diagnose.waits = waits;

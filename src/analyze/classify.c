@@ -116,8 +116,7 @@ stk__wait_kind stk__wait_kind_of(const char *name, size_t size)
         return STK__WAIT_DATALOADER;
     stk__python_frame frame; /* functions are judged by what they call as well: diagnose_host.c */
     const bool numbered = size && name[size - 1] >= '0' && name[size - 1] <= '9'; /* "batch 7" counts steps */
-    return stk__name_says_of(name, size) == STK__SAYS_INPUT && !numbered &&
-                   !stk__python_frame_parse(name, size, &frame)
+    return stk__name_says_of(name, size) == STK__SAYS_INPUT && !numbered && !stk__python_frame_parse(name, size, &frame)
                ? STK__WAIT_HINT
                : STK__WAIT_NONE;
 }
@@ -241,9 +240,8 @@ bool stk__is_model_work(const char *s, size_t size)
 
 bool stk__is_launch(const char *s, size_t size)
 {
-    static const char *const prefixes[] = {"cudaLaunch", "cuLaunch",  "cudaGraphLaunch",
-                                           "cuGraphLaunch", "hipLaunch", "hipExtLaunch",
-                                           "hipModuleLaunch", "hipGraphLaunch"};
+    static const char *const prefixes[] = {"cudaLaunch", "cuLaunch",     "cudaGraphLaunch", "cuGraphLaunch",
+                                           "hipLaunch",  "hipExtLaunch", "hipModuleLaunch", "hipGraphLaunch"};
     for (size_t i = 0; i < STK_COUNT(prefixes); i++)
         if (starts(s, size, prefixes[i]))
             return true;
@@ -270,9 +268,9 @@ static unsigned category_of(const char *s, size_t size)
         "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset", "concurrent_kernel", "gpu_op", NULL};
     static const char *const container[] = {"python_function", "user_annotation", NULL};
     /* os_runtime: calls of the C library, most of them waits, also on threads that nobody waits for */
-    static const char *const ignored[] = {"gpu_user_annotation", "Trace",           "overhead", "cuda_sync",
-                                          "cuda_profiler_range", "collective_comm", "instant",  "os_runtime",
-                                          NULL};
+    static const char *const ignored[] = {
+        "gpu_user_annotation", "Trace",   "overhead",   "cuda_sync", "cuda_profiler_range",
+        "collective_comm",     "instant", "os_runtime", NULL};
     if (is_one_of(s, size, device))
         return CATEGORY_DEVICE;
     if (is_one_of(s, size, ignored))

@@ -82,7 +82,7 @@ typedef struct stk__classifier {
         correlation; /* key of the arg that says that a slice launched device work; STK__NONE: no slice has it */
     stk__string input_stage; /* key of the arg that marks stages of an input pipeline; STK__NONE */
     stk__tf_data tf_data;
-    bool has_device;         /* some slice is work of a device */
+    bool has_device; /* some slice is work of a device */
 } stk__classifier;
 
 /* `told` may be NULL. */

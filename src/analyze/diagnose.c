@@ -235,8 +235,8 @@ static stk_status keep_rank(stk__diagnosis *d, stk_error *err)
     }
     if (!kept)
         return stk_error_set(err, STK_INVALID, "no steps of rank %lld: there are %lld trainers, %s",
-                              (long long)d->options.rank, (long long)counted + 1,
-                              said ? "with the ranks that their files say" : "which are counted from 0");
+                             (long long)d->options.rank, (long long)counted + 1,
+                             said ? "with the ranks that their files say" : "which are counted from 0");
     d->steps.count = kept;
     return STK_OK;
 }

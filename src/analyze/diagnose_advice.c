@@ -74,11 +74,12 @@ static bool advise_dataloader(stk__diagnosis *d, const char *name)
 {
     if (strstr(name, STK__SINGLE_PROCESS))
         return stk__add_advice(d, "num_workers=0 loads data in the training process: DataLoader(num_workers=N, "
-                             "persistent_workers=True) with N about the number of CPU cores");
-    return stk__add_advice(d, "more DataLoader workers (num_workers), a larger prefetch_factor, persistent_workers=True") &&
-           stk__add_advice(d,
-                      "workers are other processes, which this trace does not show: give traces of theirs as further "
-                      "files, and the slow stage is named");
+                                  "persistent_workers=True) with N about the number of CPU cores");
+    return stk__add_advice(
+               d, "more DataLoader workers (num_workers), a larger prefetch_factor, persistent_workers=True") &&
+           stk__add_advice(
+               d, "workers are other processes, which this trace does not show: give traces of theirs as further "
+                  "files, and the slow stage is named");
 }
 
 static bool advise_inside(stk__diagnosis *d, const stk__classifier *c)
@@ -93,7 +94,8 @@ static bool advise_inside(stk__diagnosis *d, const stk__classifier *c)
                stk__add_advice(d, "the trace does not say what the wait is for: record what loads the data as well");
     stk__words s;
     stk__put_row(d, stk__sentence(&s), &stage->rows[0]);
-    return stk__add_advice(d, "%s: do less of it while training (prepare data ahead, cache), or do it in workers", s.bytes);
+    return stk__add_advice(d, "%s: do less of it while training (prepare data ahead, cache), or do it in workers",
+                           s.bytes);
 }
 
 static bool advise_ops(stk__diagnosis *d)
@@ -107,23 +109,26 @@ static bool advise_ops(stk__diagnosis *d)
         return false;
     if (stage->utilisation >= SATURATED)
         return stk__add_advice(d,
-                          "the %zu worker%s busy %.0f %% of the time: more threads (--threads) help if there are "
-                          "cores",
-                          stage->workers, stage->workers == 1 ? " is" : "s are", 100 * stage->utilisation);
+                               "the %zu worker%s busy %.0f %% of the time: more threads (--threads) help if there are "
+                               "cores",
+                               stage->workers, stage->workers == 1 ? " is" : "s are", 100 * stage->utilisation);
     return stage->room_share > 0.5 ||
-           stk__add_advice(d,
-                      "the workers are busy only %.0f %% of the time: they wait for storage or for a stream; several "
-                      "files with interleave, or uncompressed ones",
-                      100 * stage->utilisation);
+           stk__add_advice(
+               d,
+               "the workers are busy only %.0f %% of the time: they wait for storage or for a stream; several "
+               "files with interleave, or uncompressed ones",
+               100 * stage->utilisation);
 }
 
 static bool advise_host(stk__diagnosis *d)
 {
     stk__words s;
     stk__put_row(d, stk__sentence(&s), &d->stage.rows[0]);
-    return stk__add_advice(d, "%s loads data in the training thread: load the next batch meanwhile, in workers or threads, or "
-                         "do less of it (prepare data ahead, cache)",
-                      s.bytes);
+    return stk__add_advice(
+        d,
+        "%s loads data in the training thread: load the next batch meanwhile, in workers or threads, or "
+        "do less of it (prepare data ahead, cache)",
+        s.bytes);
 }
 
 static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
@@ -142,12 +147,14 @@ static bool advise_stage(stk__diagnosis *d, const stk__classifier *c)
         for (size_t i = 0; i < stage->count; i++)
             prefetches = prefetches || strstr(stk__trace_str(d->trace, stage->rows[i].name), "Prefetch");
         return stk__add_advice(d, "%s: %s", s.bytes, find_remedy(tf_data_remedies, name, size)) &&
-               (prefetches || stk__add_advice(d, "end the pipeline with prefetch(tf.data.AUTOTUNE), so that it runs ahead"));
+               (prefetches ||
+                stk__add_advice(d, "end the pipeline with prefetch(tf.data.AUTOTUNE), so that it runs ahead"));
     }
     case STK__STAGE_OPS:
         return advise_ops(d);
     case STK__STAGE_WORKERS:
-        return stk__add_advice(d, "%s takes most of the workers' time: make it cheaper, or cache its result", s.bytes) &&
+        return stk__add_advice(d, "%s takes most of the workers' time: make it cheaper, or cache its result",
+                               s.bytes) &&
                (stage->utilisation < SATURATED ||
                 stk__add_advice(d, "the workers are busy %.0f %% of the time: more of them", 100 * stage->utilisation));
     case STK__STAGE_HOST:
@@ -166,16 +173,17 @@ static bool advise(stk__diagnosis *d, const stk__classifier *c)
     if (d->verdict == STK__VERDICT_HIGHLY || d->verdict == STK__VERDICT_MODERATELY)
         ok = advise_stage(d, c);
     if (ok && copies >= STK__MODERATELY_PERCENT)
-        ok = stk__add_advice(d,
-                        "copies to the device take %.1f %%: pinned memory and non_blocking copies, or prefetch to the "
-                        "device; uint8 in place of float32",
-                        copies);
+        ok = stk__add_advice(
+            d,
+            "copies to the device take %.1f %%: pinned memory and non_blocking copies, or prefetch to the "
+            "device; uint8 in place of float32",
+            copies);
     if (ok && launches >= STK__LAUNCH_PERCENT)
-        ok = stk__add_advice(d,
-                        "kernel launches take %.1f %%: larger batches, compiled or captured graphs%s",
-                        launches, is == STK__TENSORFLOW ? "; TF_GPU_THREAD_MODE=gpu_private" : "");
+        ok = stk__add_advice(d, "kernel launches take %.1f %%: larger batches, compiled or captured graphs%s", launches,
+                             is == STK__TENSORFLOW ? "; TF_GPU_THREAD_MODE=gpu_private" : "");
     if (ok && d->other_percent >= STK__OTHER_PERCENT && d->verdict == STK__VERDICT_NOT && is == STK__TORCH)
-        ok = stk__add_advice(d, "record what the loop does in the time without events: with_stack=True, or spans of your own");
+        ok = stk__add_advice(
+            d, "record what the loop does in the time without events: with_stack=True, or spans of your own");
     if (ok && !d->advice_count)
         ok = stk__add_advice(d, "nothing about the input: look at compute, with stoker top");
     return ok;

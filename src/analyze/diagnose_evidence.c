@@ -83,9 +83,8 @@ static bool tell_waits(stk__diagnosis *d)
 {
     stk__words s;
     if (d->hints_only)
-        stk__text_puts(stk__sentence(&s),
-                       "The wait is known from spans with names like \"data\" alone, so the verdict "
-                       "is less certain");
+        stk__text_puts(stk__sentence(&s), "The wait is known from spans with names like \"data\" alone, so the verdict "
+                                          "is less certain");
     else if (!d->visible)
         stk__text_puts(stk__sentence(&s),
                        "In most steps no slice shows a wait for data (DataLoader, IteratorGetNext, infeed, wait for "

@@ -11,8 +11,8 @@ stk__framework stk__framework_of(const stk__trace *t)
     static const struct {
         const char *prefix;
         stk__framework is;
-    } signs[] = {{"aten::", STK__TORCH},         {"ProfilerStep#", STK__TORCH},
-                 {"PjitFunction(", STK__JAX},    {"IteratorGetNext", STK__TENSORFLOW},
+    } signs[] = {{"aten::", STK__TORCH},          {"ProfilerStep#", STK__TORCH},
+                 {"PjitFunction(", STK__JAX},     {"IteratorGetNext", STK__TENSORFLOW},
                  {"Iterator::", STK__TENSORFLOW}, {"TFE_Py_", STK__TENSORFLOW}};
     stk__framework found = STK__NO_FRAMEWORK;
     for (uint32_t s = 0; s < t->string_count; s++) {

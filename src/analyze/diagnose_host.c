@@ -15,13 +15,13 @@
 /* What is known of a name, or of a slice. */
 enum {
     LOOKED = 1,
-    FRAME = 2,      /* a Python function */
-    OWN = 4,        /* of the user */
-    FRAMEWORK = 8,  /* of PyTorch, JAX or TensorFlow, and not of their data parts */
-    MODEL = 16,     /* work on the model, and nothing else: layers, optimizers, backward passes */
-    LAUNCH = 32,    /* gives work to a device */
-    READS = 64,     /* a call that loads data */
-    WRITES = 128,   /* a call that does something else */
+    FRAME = 2,     /* a Python function */
+    OWN = 4,       /* of the user */
+    FRAMEWORK = 8, /* of PyTorch, JAX or TensorFlow, and not of their data parts */
+    MODEL = 16,    /* work on the model, and nothing else: layers, optimizers, backward passes */
+    LAUNCH = 32,   /* gives work to a device */
+    READS = 64,    /* a call that loads data */
+    WRITES = 128,  /* a call that does something else */
 };
 
 /* What is known of a slice with all that lies in it. */
@@ -40,8 +40,8 @@ typedef struct walk {
     const stk__classifier *c;
     stk__host *host;
     stk__python_keys keys;
-    uint8_t *names;   /* per string: FRAME...; 0: not looked at */
-    uint32_t *first;  /* per string: its first function, + 1 */
+    uint8_t *names;          /* per string: FRAME...; 0: not looked at */
+    uint32_t *first;         /* per string: its first function, + 1 */
     uint32_t *seen, *worked; /* per string: functions of that name on the lane, and those that work */
     size_t span_capacity, function_capacity;
     int64_t start, end;
@@ -51,8 +51,8 @@ typedef struct walk {
     /* of the lane at hand, by slice */
     size_t base, count;
     uint8_t *kind, *has;
-    int64_t *cursor;  /* until where its own calls have been seen */
-    uint32_t *owner;  /* own function whose lines run between the calls, + 1; 0: none */
+    int64_t *cursor; /* until where its own calls have been seen */
+    uint32_t *owner; /* own function whose lines run between the calls, + 1; 0: none */
     float *reads_ns, *writes_ns;
 } walk;
 
@@ -94,7 +94,8 @@ static bool is_model_code(const stk__python_frame *f)
 {
     if (lies_in(f, "torch/nn/functional.py"))
         return false; /* resizing and blurring of pictures is in it as well */
-    return is_model_function(f) || lies_in(f, "tensorflow/python/eager/polymorphic_function/") || lies_in(f, "torch/nn/") || lies_in(f, "torch/autograd/") || lies_in(f, "torch/optim/") ||
+    return is_model_function(f) || lies_in(f, "tensorflow/python/eager/polymorphic_function/") ||
+           lies_in(f, "torch/nn/") || lies_in(f, "torch/autograd/") || lies_in(f, "torch/optim/") ||
            lies_in(f, "torch/amp/") || lies_in(f, "torch/distributed/");
 }
 
@@ -462,7 +463,8 @@ static bool walk_make(walk *w, size_t slices)
     w->owner = stk__alloc((slices + 1) * sizeof *w->owner);
     w->reads_ns = stk__alloc((slices + 1) * sizeof *w->reads_ns);
     w->writes_ns = stk__alloc((slices + 1) * sizeof *w->writes_ns);
-    return w->names && w->first && w->seen && w->worked && w->kind && w->has && w->cursor && w->owner && w->reads_ns && w->writes_ns;
+    return w->names && w->first && w->seen && w->worked && w->kind && w->has && w->cursor && w->owner && w->reads_ns &&
+           w->writes_ns;
 }
 
 static void walk_clear(walk *w)

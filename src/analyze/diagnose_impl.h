@@ -90,20 +90,20 @@ typedef struct stk__idle_gap {
 
 typedef enum stk__stage_kind {
     STK__STAGE_NONE,
-    STK__STAGE_TF_DATA, /* iterators, by the time that the root was blocked in them */
-    STK__STAGE_OPS,     /* ours, by the time of the workers */
-    STK__STAGE_WORKERS, /* other processes among the files */
-    STK__STAGE_INSIDE,  /* slices within the waits, on the waiting thread */
+    STK__STAGE_TF_DATA,  /* iterators, by the time that the root was blocked in them */
+    STK__STAGE_OPS,      /* ours, by the time of the workers */
+    STK__STAGE_WORKERS,  /* other processes among the files */
+    STK__STAGE_INSIDE,   /* slices within the waits, on the waiting thread */
     STK__STAGE_TIMELINE, /* ops that ran while IteratorGetNext waited */
-    STK__STAGE_HOST,    /* functions of the training thread that load data */
+    STK__STAGE_HOST,     /* functions of the training thread that load data */
 } stk__stage_kind;
 
 typedef struct stk__stage_row {
     stk__string name;
     stk__string file; /* of a Python function whose name does not hold it; 0 */
     int64_t line;     /* 0: not known */
-    double ns;    /* self time */
-    double share; /* of all rows' time, 0 to 1 */
+    double ns;        /* self time */
+    double share;     /* of all rows' time, 0 to 1 */
     uint64_t calls;
     int64_t p50, p95, max; /* of one call */
     bool is_wait;          /* INSIDE: the wait itself, with nothing in it that says why */

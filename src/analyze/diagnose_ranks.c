@@ -171,11 +171,10 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
 {
     const stk__trace *t = c->trace;
     const uint32_t marker = d->steps.rows[rank->first_step].slice;
-    const bool by_marker =
-        rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_RANGE || rank->kind == STK__STEP_XPROF ||
-        rank->kind == STK__STEP_LIGHTNING ||
-        (rank->kind == STK__STEP_TOLD && marker < t->slices.count &&
-         c->roles[t->slices.track[marker]] == STK__ROLE_HOST);
+    const bool by_marker = rank->kind == STK__STEP_PROFILER || rank->kind == STK__STEP_RANGE ||
+                           rank->kind == STK__STEP_XPROF || rank->kind == STK__STEP_LIGHTNING ||
+                           (rank->kind == STK__STEP_TOLD && marker < t->slices.count &&
+                            c->roles[t->slices.track[marker]] == STK__ROLE_HOST);
     if (by_marker && marker < t->slices.count)
         rank->main_track = stk__track_root(t, t->slices.track[marker]);
     else
@@ -186,8 +185,8 @@ static void choose_main(const stk__classifier *c, const stk__diagnosis *d, stk__
      * A thread that prefetches waits for data without anybody waiting for it. TensorFlow runs the ops of functions on
      * any thread, and XProf counts them all: so here, where the thread of the markers does not wait itself.
      */
-    rank->own_waits_only = by_marker && rank->main_track != STK__NONE &&
-                           track_has_waits(c, rank->main_track, rank->waits);
+    rank->own_waits_only =
+        by_marker && rank->main_track != STK__NONE && track_has_waits(c, rank->main_track, rank->waits);
 }
 
 static bool find_mains(const owning *o)

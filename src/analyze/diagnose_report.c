@@ -416,7 +416,8 @@ static void json_stage_row(const stk__diagnosis *d, stk__text *t, const stk__sta
 
 static void json_stage(const stk__diagnosis *d, stk__text *t)
 {
-    static const char *const kinds[] = {"none", "tf_data", "ops", "worker_processes", "inside_wait", "timeline", "host"};
+    static const char *const kinds[] = {"none",        "tf_data",  "ops", "worker_processes",
+                                        "inside_wait", "timeline", "host"};
     const stk__stage *stage = &d->stage;
     if (!stage->count) {
         key(t, "stage");

@@ -89,9 +89,9 @@ static bool has(const stk__python_frame *p, const char *part)
 
 static bool is_queue_code(const stk__python_frame *p)
 {
-    static const char *const modules[] = {"multiprocessing/", "concurrent/futures/", "asyncio/",  "threading.py",
-                                          "queue.py",         "queues.py",           "selectors.py",
-                                          "connection.py",    "socketserver.py",     "multiprocessing\\"};
+    static const char *const modules[] = {"multiprocessing/", "concurrent/futures/", "asyncio/",     "threading.py",
+                                          "queue.py",         "queues.py",           "selectors.py", "connection.py",
+                                          "socketserver.py",  "multiprocessing\\"};
     for (size_t i = 0; !p->own && i < STK_COUNT(modules); i++)
         if (has(p, modules[i]))
             return true;

@@ -77,8 +77,7 @@ uint32_t stk__stage_sum_named(stk__stage_finder *f, uint32_t group, stk__string 
 {
     bool fresh = false;
     uint32_t *row = NULL;
-    if (f->sum_count < STK__NONE &&
-        stk__grow((void **)&f->sums, &f->sum_capacity, f->sum_count + 1, sizeof *f->sums))
+    if (f->sum_count < STK__NONE && stk__grow((void **)&f->sums, &f->sum_capacity, f->sum_count + 1, sizeof *f->sums))
         row = stk__keymap_place(&f->sum_map, (stk__key){{name, file, group}}, (uint32_t)f->sum_count, &fresh);
     if (!row) {
         f->failed = true;
@@ -106,8 +105,8 @@ static void row_offer(stk__stage *stage, const stk__stage_sum *sum)
     if (stage->count == STK__STAGE_ROWS)
         stage->count--;
     memmove(&stage->rows[at + 1], &stage->rows[at], (stage->count - at) * sizeof stage->rows[0]);
-    stage->rows[at] = (stk__stage_row){
-        .name = sum->name, .file = sum->file, .line = sum->line, .ns = sum->ns, .calls = sum->calls};
+    stage->rows[at] =
+        (stk__stage_row){.name = sum->name, .file = sum->file, .line = sum->line, .ns = sum->ns, .calls = sum->calls};
     stage->count++;
 }
 
@@ -189,7 +188,8 @@ static bool is_call(const stk__stage_finder *f, const stk__stage *stage, size_t 
     const stk__stage_row *row = &stage->rows[0];
     int64_t line;
     if (stage->kind != STK__STAGE_TF_DATA)
-        return t->slices.name[slice] == row->name && (!row->file || stk__python_file_of(f->d->trace, &f->keys, slice, &line) == row->file);
+        return t->slices.name[slice] == row->name &&
+               (!row->file || stk__python_file_of(f->d->trace, &f->keys, slice, &line) == row->file);
     size_t size, path_size;
     const char *name = stk__trace_text(t, t->slices.name[slice], &size);
     if (!stk__is_iterator(name, size))

@@ -60,11 +60,11 @@ bool stk__stage_same_iterator(const char *a, size_t a_size, const char *b, size_
  * it is in. Without any, for the innermost that has a file.
  */
 typedef struct stk__stage_frame {
-    uint32_t slice;         /* that the time below counts for */
-    bool own, python;       /* `slice` is an own Python function; is a Python function with a file */
-    bool queues;            /* code of queues, pipes and locks is around */
-    bool idle;              /* waits for somebody else */
-    bool in_wait, is_wait;  /* for diagnose_inside.c */
+    uint32_t slice;        /* that the time below counts for */
+    bool own, python;      /* `slice` is an own Python function; is a Python function with a file */
+    bool queues;           /* code of queues, pipes and locks is around */
+    bool idle;             /* waits for somebody else */
+    bool in_wait, is_wait; /* for diagnose_inside.c */
 } stk__stage_frame;
 
 /* What a slice inside of `outer` means; zeroed with slice STK__NONE: inside of nothing. */

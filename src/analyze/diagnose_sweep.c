@@ -342,8 +342,8 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
         place_gaps(&s);
         rank->input_percent = stk__percent_of(rank->input_ns, rank->step_ns);
         if (!rank->visible)
-            rank->open_ns = rank->type_ns[STK__UNKNOWN_TIME] + rank->type_ns[STK__HOST_BETWEEN] +
-                            rank->type_ns[STK__HOST_PYTHON];
+            rank->open_ns =
+                rank->type_ns[STK__UNKNOWN_TIME] + rank->type_ns[STK__HOST_BETWEEN] + rank->type_ns[STK__HOST_PYTHON];
         *gap_count = s.gap_count;
     }
     for (int type = 0; type < STK__EVENT_TYPES; type++)

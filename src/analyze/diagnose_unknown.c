@@ -64,9 +64,9 @@ bool stk__explain_open(stk__diagnosis *d)
     const stk__rank *rank = &d->ranks[d->worst];
     stk__words s;
     stk__text *t = stk__sentence(&s);
-    stk__text_printf(t,
-                     "%.1f %% of step time waits for data as far as the trace shows, and %.1f %% may be a wait as well: ",
-                     d->input_percent, d->open_percent);
+    stk__text_printf(
+        t, "%.1f %% of step time waits for data as far as the trace shows, and %.1f %% may be a wait as well: ",
+        d->input_percent, d->open_percent);
     if (f) {
         stk__text_puts(t, f->is_op ? "the host op " : "host Python: ");
         stk__put_function(d, t, &f->at);
@@ -80,7 +80,8 @@ bool stk__explain_open(stk__diagnosis *d)
     if (f && !f->is_op && !advise_naming(d, f))
         return false;
     return stk__add_advice(d, "%s", stk__how_to_show_waits(is, rank->host.has_frames)) &&
-           stk__add_advice(d, "if a span in the trace is the fetch, name it: --wait PATTERN ('stoker top' lists the names)");
+           stk__add_advice(
+               d, "if a span in the trace is the fetch, name it: --wait PATTERN ('stoker top' lists the names)");
 }
 
 /* The thread in which a script runs: the one with its outermost function, else the busiest. */
@@ -153,7 +154,7 @@ static const char *why_unknown(const stk__diagnosis *d)
     if (are_snapshots(t))
         return "this is a snapshot of memory, which has no steps";
     if (t->slices.count)
-        return d->steps.count              ? "the steps have no time in them"
+        return d->steps.count               ? "the steps have no time in them"
                : d->options.told.step_count ? "no slice matches --step"
                                             : "there are no step markers, and nothing comes back at regular intervals";
     return t->samples.count || t->function_count
@@ -168,7 +169,8 @@ bool stk__explain_unknown(stk__diagnosis *d, const stk__classifier *c)
     if (!d->reason)
         return false;
     if (are_snapshots(t))
-        return stk__add_advice(d, "what held the memory: stoker top FILE; how it went: the table counter of stoker sql");
+        return stk__add_advice(d,
+                               "what held the memory: stoker top FILE; how it went: the table counter of stoker sql");
     return stk__add_advice(d, "%s", stk__how_to_mark(t)) &&
            (!t->slices.count || d->options.told.step_count ||
             stk__add_advice(d, "or name what starts a step: --step PATTERN ('stoker top' lists the names)")) &&

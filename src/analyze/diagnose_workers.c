@@ -13,8 +13,8 @@
 
 typedef struct helpers {
     stk__stage_finder *f;
-    double *busy;         /* per track, lanes with their root's */
-    double *process_busy; /* per process */
+    double *busy;          /* per track, lanes with their root's */
+    double *process_busy;  /* per process */
     int64_t *first, *last; /* per track: when it is there, lanes with their root */
     stk__stage_stack stack;
     uint32_t *rows; /* of the stack: sums that its slices count for; STK__NONE: idle */

@@ -31,7 +31,7 @@ typedef struct side {
     stk__diff_steps steps;
     uint32_t *key_of; /* by string or by track; STK__NONE: not used */
     size_t key_of_count;
-    bool *ours; /* by file: written by our recorder */
+    bool *ours;         /* by file: written by our recorder */
     stk__chosen chosen; /* all but what the profiler writes about itself */
     group *groups;
     int64_t *samples;
@@ -502,7 +502,9 @@ static stk__diff_verdict judge_durations(const stk__diff *d, const stk__diff_row
     const double least = d->options.min_change, direction = r->test.superiority > 0.5 ? 1 : -1;
     const bool per_step = d->basis == STK__DIFF_PER_STEP;
     if (moved(r->load_change, -direction, least))
-        return by_calls != STK__DIFF_NEGLIGIBLE ? by_calls : direction > 0 ? STK__DIFF_COSTS_LESS : STK__DIFF_COSTS_MORE;
+        return by_calls != STK__DIFF_NEGLIGIBLE ? by_calls
+               : direction > 0                  ? STK__DIFF_COSTS_LESS
+                                                : STK__DIFF_COSTS_MORE;
     if (moved(r->load_change, direction, least) || (!per_step && moved(r->median_change, direction, least)))
         return direction > 0 ? STK__DIFF_SLOWER : STK__DIFF_FASTER;
     return STK__DIFF_NEGLIGIBLE;
@@ -778,11 +780,24 @@ static const char *source_name(const stk__top_source *sources, size_t count)
     return count ? names[sources[0]] : "nothing to compare";
 }
 
+/* A snapshot of memory: its slices are remarks beside the samples. */
+static bool is_of_memory(const stk__trace *t)
+{
+    for (size_t i = 0; i < t->file_count; i++)
+        if (strcmp(stk__trace_str(t, t->files[i].format), "snapshot") != 0)
+            return false;
+    return t->samples.count > 0;
+}
+
 /* The most telling source that both have. */
 static stk_status common_source(const stk__trace *before, const stk__trace *after, stk__top_source *out, stk_error *err)
 {
     stk__top_source a[3], b[3];
     const size_t na = stk__top_sources(before, a), nb = stk__top_sources(after, b);
+    if (is_of_memory(before) && is_of_memory(after)) {
+        *out = STK__TOP_SAMPLES;
+        return STK_OK;
+    }
     for (size_t i = 0; i < na; i++) {
         for (size_t j = 0; j < nb; j++) {
             if (a[i] == b[j]) {

@@ -238,7 +238,8 @@ static void text_totals(const stk__diff *d, stk__text *out)
         text_total_ns(out, "busy time", (double)d->before.busy, (double)d->after.busy, "self times of all tracks");
         text_steps(d, out);
     } else {
-        static const char *const words[] = {"time of the profile", "samples", "bytes held", "bytes allocated", "weight"};
+        static const char *const words[] = {"time of the profile", "samples", "bytes held", "bytes allocated",
+                                            "weight"};
         char b[32], a[32];
         put_quantity(b, sizeof b, (double)d->before.busy, STK__DIFF_PER_CALL, d->unit);
         put_quantity(a, sizeof a, (double)d->after.busy, STK__DIFF_PER_CALL, d->unit);
@@ -301,8 +302,8 @@ static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool sta
     }
     put_change(change, sizeof change, per_step ? r->load_change : r->median_change);
     put_p(p, sizeof p, r->p_holm);
-    stk__text_printf(out, "%-*s%10s%9s%11s%11s%11s%11s", width, verdict_words(d, r->verdict), change, p,
-                     medians[0], medians[1], loads[0], loads[1]);
+    stk__text_printf(out, "%-*s%10s%9s%11s%11s%11s%11s", width, verdict_words(d, r->verdict), change, p, medians[0],
+                     medians[1], loads[0], loads[1]);
     if (per_step)
         stk__text_printf(out, "%9.4g%9.4g  ", r->before.calls_per_step, r->after.calls_per_step);
     else

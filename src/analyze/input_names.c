@@ -10,7 +10,8 @@
 enum { MAX_NAME = 64, MAX_WORDS = 8, MAX_WORD = 24 };
 
 /* Blanks stand around each word. */
-static const char input_words[] = " "
+static const char input_words[] =
+    " "
     "data dataset datasets dataload dataloader dataloading loader loaders fetch fetches fetching fetcher prefetch "
     "prefetching batch batches batching minibatch minibatches getbatch nextbatch loadbatch fetchbatch getdata loaddata "
     "input inputs load loads loading read reads reading reader decode decodes decoding collate collator ingest "
@@ -18,7 +19,8 @@ static const char input_words[] = " "
     "next nextdata waitdata datawait waitfordata datafetch dataloadingtime datatime inputwait waitinput inputfetch ";
 
 /* "batch" and "load" are part of many names: with one of these words they mean the model or its training. */
-static const char veto_words[] = " "
+static const char veto_words[] =
+    " "
     "model forward fwd step train training trainer epoch fit state weight weights param params parameter parameters "
     "norm batchnorm layernorm normalization parallel dataparallel ddp fsdp zero embed embedding embeddings attention "
     "attn layer layers conv linear matmul mm bmm gemm fusion kernel variable variables balance logits test "
@@ -26,7 +28,8 @@ static const char veto_words[] = " "
     "call handle generate ";
 
 /* What loops do beside: whatever else the name says, this is no loading of data. */
-static const char other_words[] = " "
+static const char other_words[] =
+    " "
     "loss losses backward bwd backprop optim optimizer checkpoint checkpoints ckpt save saves saving grad grads "
     "gradient gradients reduce allreduce allgather broadcast barrier scatter log logs logger logging print metric "
     "metrics accuracy score eval evaluate evaluation validate validation summary summarize wandb tensorboard plot "
@@ -116,15 +119,52 @@ static bool has_one_of(const char *s, size_t size, const char *const *parts)
 }
 
 /* Files whose every function is about reading data. */
-static const char *const input_files[] = {
-    "utils/data/", "python/data/", "PIL/", "h5py/", "zarr/", "webdataset/", "datasets/", "pyarrow/", "torchdata/", "litdata/",
-    "streaming/base/", "fsspec/", "s3fs/", "botocore/", "gcsfs/", "requests/", "urllib3/", "urllib/", "http/client.py",
-    "tarfile.py", "zipfile", "gzip.py", "bz2.py", "lzma.py", "npyio", "format.py", "torchvision/io",
-    "torchvision/transforms", "torchvision/datasets", "albumentations/", "imageio/", "cv2/", "librosa/", "soundfile",
-    "torchaudio/", "pandas/io/", "nvidia/dali/", "spdl/", "grain/", "tensorflow_datasets/", "ffcv/", NULL};
+static const char *const input_files[] = {"utils/data/",
+                                          "python/data/",
+                                          "PIL/",
+                                          "h5py/",
+                                          "zarr/",
+                                          "webdataset/",
+                                          "datasets/",
+                                          "pyarrow/",
+                                          "torchdata/",
+                                          "litdata/",
+                                          "streaming/base/",
+                                          "fsspec/",
+                                          "s3fs/",
+                                          "botocore/",
+                                          "gcsfs/",
+                                          "requests/",
+                                          "urllib3/",
+                                          "urllib/",
+                                          "http/client.py",
+                                          "tarfile.py",
+                                          "zipfile",
+                                          "gzip.py",
+                                          "bz2.py",
+                                          "lzma.py",
+                                          "npyio",
+                                          "format.py",
+                                          "torchvision/io",
+                                          "torchvision/transforms",
+                                          "torchvision/datasets",
+                                          "albumentations/",
+                                          "imageio/",
+                                          "cv2/",
+                                          "librosa/",
+                                          "soundfile",
+                                          "torchaudio/",
+                                          "pandas/io/",
+                                          "nvidia/dali/",
+                                          "spdl/",
+                                          "grain/",
+                                          "tensorflow_datasets/",
+                                          "ffcv/",
+                                          NULL};
 
 /* Functions that read, unpack or decode, whoever calls them. */
-static const char input_calls[] = " "
+static const char input_calls[] =
+    " "
     "read readline readlines readinto pread recv recv_into recv_bytes decompress inflate imread imdecode decode_jpeg "
     "decode_png decode_image fromfile frombuffer memmap loadtxt genfromtxt __getitem__ __getitems__ collate "
     "default_collate collate_fn default_convert read_csv read_parquet read_image open_memmap read_direct fetch ";
@@ -133,12 +173,14 @@ static const char queue_calls[] = " get get_nowait popleft ";
 static const char *const queue_files[] = {"queue.py", "queues.py", "Queue", "_queue", NULL};
 
 /* Functions that write, print, or wait for the device. */
-static const char other_calls[] = " "
+static const char other_calls[] =
+    " "
     "write writelines flush fsync print dump dumps save savez savefig send sendall send_bytes synchronize item "
     "block_until_ready add_scalar add_image add_histogram _save _write_file ";
 
-static const char *const other_files[] = {"logging/",   "wandb/",      "tensorboard/", "matplotlib/", "tqdm/",
-                                          "safetensors/", "torchmetrics/", "sklearn/", "torch/serialization.py", NULL};
+static const char *const other_files[] = {
+    "logging/",      "wandb/",   "tensorboard/",           "matplotlib/", "tqdm/", "safetensors/",
+    "torchmetrics/", "sklearn/", "torch/serialization.py", NULL};
 
 stk__name_says stk__call_says(const char *function, size_t function_size, const char *file, size_t file_size)
 {

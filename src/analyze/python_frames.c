@@ -56,7 +56,8 @@ static bool is_source(const char *s, size_t size)
 /* ---- own or library ---- */
 
 /* Modules of the standard library that are one file. Blanks stand around each word. */
-static const char library_files[] = " "
+static const char library_files[] =
+    " "
     "__future__ _bootlocale _collections_abc _compression _py_abc _pydecimal _sitebuiltins _strptime "
     "_threading_local _weakrefset abc argparse ast base64 bisect bz2 codecs configparser contextlib "
     "contextvars copy copyreg csv dataclasses datetime decimal enum fnmatch fractions ftplib functools "
@@ -67,7 +68,8 @@ static const char library_files[] = " "
     "threading timeit tokenize traceback tracemalloc types typing uuid warnings weakref zipfile ";
 
 /* Files of TensorFlow and JAX: their tracers give no directory. */
-static const char framework_files[] = " "
+static const char framework_files[] =
+    " "
     "api api_util array array_methods atomic_function base_events compiler concrete_function constant_op "
     "context core data_adapter dataset_ops def_function dispatch error_handler execute func_graph "
     "function_context function_type_utils iterator_ops lax lax_numpy monitoring nest ops partial_eval "
@@ -79,7 +81,8 @@ static const char framework_files[] = " "
  * Starts of paths that were shortened to what lies in a directory of packages. "datasets/" alone may be the user's, so
  * it is files of the package that count.
  */
-static const char library_paths[] = " "
+static const char library_paths[] =
+    " "
     "IPython/ PIL/ absl/ accelerate/ aiohttp/ albumentations/ apache_beam/ asyncio/ boto3/ botocore/ "
     "collections/ composer/ concurrent/futures/ ctypes/ cv2/ datasets/arrow_ datasets/dataset_dict.py "
     "datasets/features/ datasets/fingerprint.py datasets/formatting/ datasets/iterable_dataset.py "

@@ -70,8 +70,7 @@ static inline bool stk__chosen_time(const stk__chosen *c, int64_t ts, int64_t du
 static inline bool stk__chosen_profiler(const stk__chosen *c, size_t i)
 {
     const stk__slices *s = &c->trace->slices;
-    return c->profiler &&
-           (c->profiler[s->name[i]] || (c->profiler_category && s->category[i] == c->profiler_category));
+    return c->profiler && (c->profiler[s->name[i]] || (c->profiler_category && s->category[i] == c->profiler_category));
 }
 
 /* Name, category and time of a slice; the track is the caller's to ask about, once for all its slices. */

@@ -169,8 +169,8 @@ static uint8_t *name_kinds(const stk__trace *t, const stk__told *told)
     uint8_t *kinds = stk__alloc((size_t)t->string_count + 1);
     for (uint32_t s = 0; kinds && s < t->string_count; s++) {
         const char *name = stk__trace_str(t, s);
-        kinds[s] = (uint8_t)(told ? kind_of_told(told, name)
-                                : kind_of_name(name) | (is_numbered_step(name) ? NUMBERED : 0));
+        kinds[s] =
+            (uint8_t)(told ? kind_of_told(told, name) : kind_of_name(name) | (is_numbered_step(name) ? NUMBERED : 0));
     }
     return kinds;
 }
@@ -601,8 +601,8 @@ bool stk__steps_close_gaps(stk__steps *steps)
     bool ok = true;
     for (size_t i = 0, end; ok && i < steps->count; i = end) {
         const stk__step *first = &steps->rows[i];
-        for (end = i; end < steps->count && steps->rows[end].process == first->process &&
-                      steps->rows[end].file == first->file;)
+        for (end = i;
+             end < steps->count && steps->rows[end].process == first->process && steps->rows[end].file == first->file;)
             end++;
         if (first->kind == STK__STEP_XPROF || first->kind == STK__STEP_RANGE)
             ok = close_gaps(&steps->rows[i], end - i);

@@ -51,7 +51,7 @@ typedef struct stk__top_row {
      */
     int64_t total, self;
     int64_t min, max; /* of slices; profiles: STK__NO_NUMBER, as p50 and p95 */
-    double mean; /* of all calls, recursive ones too */
+    double mean;      /* of all calls, recursive ones too */
     int64_t p50, p95; /* nearest rank: the smallest value with at least that share at or below it; exact */
     bool estimate;    /* self has a part that `own` could only share out by the call edges of a profile */
 } stk__top_row;

@@ -26,7 +26,8 @@ static uint32_t name_frame(edge_maker *m, uint32_t frame, bool line)
     stk__text text = STK__TEXT_INIT;
     if (frame < t->frame_count)
         stk__frame_label(t, &t->frames[frame], line ? t->frames[frame].line : 0, &text);
-    const uint32_t key = text.failed ? STK__NONE : stk__diff_key(&m->out.names, text.data ? text.data : "", text.length);
+    const uint32_t key =
+        text.failed ? STK__NONE : stk__diff_key(&m->out.names, text.data ? text.data : "", text.length);
     m->failed |= key == STK__NONE;
     stk__text_clear(&text);
     return key;

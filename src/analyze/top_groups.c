@@ -235,7 +235,8 @@ stk__string stk__grouping_fold(stk__grouping *g, stk__string name)
         return name;
     const size_t before = g->stems.count;
     const uint32_t key = stk__diff_key(&g->stems, text, stem);
-    if (key == STK__NONE || !stk__grow((void **)&g->stem_name, &g->stem_capacity, (size_t)key + 1, sizeof *g->stem_name)) {
+    if (key == STK__NONE ||
+        !stk__grow((void **)&g->stem_name, &g->stem_capacity, (size_t)key + 1, sizeof *g->stem_name)) {
         g->failed = true;
         return name;
     }

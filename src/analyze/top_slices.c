@@ -57,7 +57,7 @@ typedef struct slice_worker {
      * on is of the group, the outermost of these is at that level: what came since then lies inside it.
      */
     uint32_t *outer;
-    uint32_t root; /* by name: the track that the lane which is on belongs to; STK__NONE: it is no lane */
+    uint32_t root;     /* by name: the track that the lane which is on belongs to; STK__NONE: it is no lane */
     uint32_t *buckets; /* of the first `counted` groups */
     /* By depth + 1: what lies outermost has a parent, too, which nobody asks about. */
     open_slice *open;

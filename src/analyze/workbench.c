@@ -244,8 +244,8 @@ static stk_status hand_over(stk__text *text, char **out, stk_error *err)
     return stk__nomem(wanted, err);
 }
 
-stk_status stk_trace_diagnose(stk_trace *trace, const stk_diagnose_options *options, char **out_text,
-                              char **out_json, stk_error *err)
+stk_status stk_trace_diagnose(stk_trace *trace, const stk_diagnose_options *options, char **out_text, char **out_json,
+                              stk_error *err)
 {
     stk_diagnose_options o = {0};
     if (options)

@@ -91,7 +91,8 @@ static uint32_t row_hash(const stk__key *key)
 }
 
 /* The place of the key, or the free one where it would stand. There is always a free one. */
-static size_t row_place(const stk__rowmap *m, const stk__key *key, uint32_t hash, stk__row_key key_of, const void *table)
+static size_t row_place(const stk__rowmap *m, const stk__key *key, uint32_t hash, stk__row_key key_of,
+                        const void *table)
 {
     size_t at = hash & (m->capacity - 1);
     for (; m->entries[at][1]; at = (at + 1) & (m->capacity - 1)) {

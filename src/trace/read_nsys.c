@@ -20,8 +20,13 @@ static const char magic[16] = "SQLite format 3";
 
 static bool is_export(const ns_reader *r)
 {
-    static const char *const tables[] = {"StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME",
-                                         "NVTX_EVENTS", "OSRT_API", "META_DATA_EXPORT", "EXPORT_META_DATA"};
+    static const char *const tables[] = {"StringIds",
+                                         "CUPTI_ACTIVITY_KIND_KERNEL",
+                                         "CUPTI_ACTIVITY_KIND_RUNTIME",
+                                         "NVTX_EVENTS",
+                                         "OSRT_API",
+                                         "META_DATA_EXPORT",
+                                         "EXPORT_META_DATA"};
     for (size_t i = 0; i < STK_COUNT(tables); i++)
         if (stk__ns_has_table(r, tables[i]))
             return true;
@@ -32,9 +37,10 @@ static stk_status refuse(const ns_reader *r)
 {
     const bool slices = stk__ns_has_table(r, "slice") && stk__ns_has_table(r, "thread");
     if (slices && stk__ns_has_table(r, "note") && stk__ns_has_table(r, "fact"))
-        return stk_error_set(r->err, STK_UNSUPPORTED,
-                             "an SQLite database that Stoker wrote: ask it with sqlite3, and give the trace it was made "
-                             "from to this command");
+        return stk_error_set(
+            r->err, STK_UNSUPPORTED,
+            "an SQLite database that Stoker wrote: ask it with sqlite3, and give the trace it was made "
+            "from to this command");
     if (slices || stk__ns_has_table(r, "__intrinsic_slice"))
         return stk_error_set(r->err, STK_UNSUPPORTED,
                              "an SQLite database of Perfetto's trace processor; give the trace it was made from");
@@ -81,12 +87,11 @@ static void read_pairs(ns_reader *r, const char *table, const wanted_fact *wante
 
 static void read_facts(ns_reader *r)
 {
-    static const wanted_fact export[] = {{"EXPORT_PRODUCT_NAME", "product"},
-                                         {"EXPORT_PRODUCT_VERSION", "version"},
-                                         {"EXPORT_SCHEMA_VERSION", "schema"}};
-    static const wanted_fact system[] = {{"Hostname", "hostname"},           {"NvDriverVersion", "driver"},
-                                         {"CudaDriverVersion", "cuda"},      {"OsDescription", "os"},
-                                         {"CpuDescription", "cpu"},          {"CpuCores", "cpu_cores"}};
+    static const wanted_fact export[] = {
+        {"EXPORT_PRODUCT_NAME", "product"}, {"EXPORT_PRODUCT_VERSION", "version"}, {"EXPORT_SCHEMA_VERSION", "schema"}};
+    static const wanted_fact system[] = {{"Hostname", "hostname"},      {"NvDriverVersion", "driver"},
+                                         {"CudaDriverVersion", "cuda"}, {"OsDescription", "os"},
+                                         {"CpuDescription", "cpu"},     {"CpuCores", "cpu_cores"}};
     static const wanted_fact capture[] = {{"PROCESS_0:COMMAND", "command"}};
     read_pairs(r, "META_DATA_EXPORT", export, STK_COUNT(export));
     read_pairs(r, "EXPORT_META_DATA", export, STK_COUNT(export));

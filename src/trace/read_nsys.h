@@ -25,30 +25,30 @@ typedef struct ns_launch {
 } ns_launch;
 
 /* Strings that many events have. */
-#define NS_WORDS(X)                                   \
-    X(kernel, "kernel")                               \
-    X(copy, "gpu_memcpy")                             \
-    X(fill, "gpu_memset")                             \
-    X(sync, "cuda_sync")                              \
-    X(runtime, "cuda_runtime")                        \
-    X(driver, "cuda_driver")                          \
-    X(os, "os_runtime")                               \
-    X(range, "user_annotation")                       \
-    X(flow, "ac2g")                                   \
-    X(correlation, "correlation")                     \
-    X(grid, "grid")                                   \
-    X(block, "block")                                 \
-    X(registers, "registers per thread")              \
-    X(shared, "shared memory")                        \
-    X(graph_node, "graph node")                       \
-    X(bytes, "bytes")                                 \
-    X(value, "value")                                 \
-    X(result, "return")                               \
-    X(domain, "domain")                               \
-    X(nvtx_category, "category")                      \
-    X(payload, "payload")                             \
-    X(json, "json")                                   \
-    X(details, "details")                             \
+#define NS_WORDS(X)                      \
+    X(kernel, "kernel")                  \
+    X(copy, "gpu_memcpy")                \
+    X(fill, "gpu_memset")                \
+    X(sync, "cuda_sync")                 \
+    X(runtime, "cuda_runtime")           \
+    X(driver, "cuda_driver")             \
+    X(os, "os_runtime")                  \
+    X(range, "user_annotation")          \
+    X(flow, "ac2g")                      \
+    X(correlation, "correlation")        \
+    X(grid, "grid")                      \
+    X(block, "block")                    \
+    X(registers, "registers per thread") \
+    X(shared, "shared memory")           \
+    X(graph_node, "graph node")          \
+    X(bytes, "bytes")                    \
+    X(value, "value")                    \
+    X(result, "return")                  \
+    X(domain, "domain")                  \
+    X(nvtx_category, "category")         \
+    X(payload, "payload")                \
+    X(json, "json")                      \
+    X(details, "details")                \
     X(unnamed, "(unnamed)")
 
 typedef struct ns_words {
@@ -76,7 +76,7 @@ typedef struct ns_reader {
     stk__keymap short_names; /* of calls: "cudaMalloc_v3020" -> "cudaMalloc" */
 
     uint64_t seed;
-    stk__keymap ids;     /* processes, threads, streams, domains: kinds of key in read_nsys_ids.c */
+    stk__keymap ids; /* processes, threads, streams, domains: kinds of key in read_nsys_ids.c */
     stk__rowmap launch_map;
     ns_launch *launches;
     size_t launch_count, launch_capacity;
@@ -105,7 +105,7 @@ typedef struct ns_rows {
     const char *table;
     const char *const *columns;
     sqlite3_stmt *statement;
-    int column[NS_COLUMNS_MAX]; /* in the statement; -1: the table has none */
+    int column[NS_COLUMNS_MAX];          /* in the statement; -1: the table has none */
     int64_t last_forward, last_backward; /* row numbers */
     bool any_forward, any_backward, backwards;
     uint64_t count;
@@ -168,8 +168,8 @@ enum {
     NS_KEY_RANGES,      /* process, domain -> track of ranges */
     NS_KEY_METRIC,      /* typeId, metricId -> track */
     NS_KEY_METRIC_NAME,
-    NS_KEY_STACK,       /* id of a callchain -> call site */
-    NS_KEY_COPY,        /* kinds of a copy -> its name */
+    NS_KEY_STACK, /* id of a callchain -> call site */
+    NS_KEY_COPY,  /* kinds of a copy -> its name */
 };
 
 /* ---- events ---- */

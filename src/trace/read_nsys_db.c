@@ -12,10 +12,10 @@
 
 enum {
     WINDOW_BYTES = 1 << 20,
-    VALUE_MAX = 64 << 20,   /* bytes of one text or row */
-    SQL_MAX = 256 << 10,    /* bytes of one statement, also of those in the schema */
+    VALUE_MAX = 64 << 20, /* bytes of one text or row */
+    SQL_MAX = 256 << 10,  /* bytes of one statement, also of those in the schema */
     TABLES_MAX = 4096,
-    STEPS = 20000,          /* of SQLite's machine, between two looks whether the user wants to stop */
+    STEPS = 20000, /* of SQLite's machine, between two looks whether the user wants to stop */
     PROGRESS_ROWS = 1 << 14,
     HEADER_BYTES = 100,
 };
@@ -285,18 +285,10 @@ static int guard(ns_reader *r)
         {SQLITE_DBCONFIG_DQS_DML, 0},
     };
     static const int limits[][2] = {
-        {SQLITE_LIMIT_LENGTH, VALUE_MAX},
-        {SQLITE_LIMIT_SQL_LENGTH, SQL_MAX},
-        {SQLITE_LIMIT_COLUMN, 512},
-        {SQLITE_LIMIT_EXPR_DEPTH, 64},
-        {SQLITE_LIMIT_COMPOUND_SELECT, 4},
-        {SQLITE_LIMIT_VDBE_OP, 25000},
-        {SQLITE_LIMIT_FUNCTION_ARG, 8},
-        {SQLITE_LIMIT_ATTACHED, 0},
-        {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64},
-        {SQLITE_LIMIT_VARIABLE_NUMBER, 8},
-        {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
-        {SQLITE_LIMIT_WORKER_THREADS, 0},
+        {SQLITE_LIMIT_LENGTH, VALUE_MAX},  {SQLITE_LIMIT_SQL_LENGTH, SQL_MAX}, {SQLITE_LIMIT_COLUMN, 512},
+        {SQLITE_LIMIT_EXPR_DEPTH, 64},     {SQLITE_LIMIT_COMPOUND_SELECT, 4},  {SQLITE_LIMIT_VDBE_OP, 25000},
+        {SQLITE_LIMIT_FUNCTION_ARG, 8},    {SQLITE_LIMIT_ATTACHED, 0},         {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64},
+        {SQLITE_LIMIT_VARIABLE_NUMBER, 8}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1},    {SQLITE_LIMIT_WORKER_THREADS, 0},
     };
     for (size_t i = 0; i < STK_COUNT(options); i++) {
         const int code = sqlite3_db_config(r->db, options[i].option, options[i].value, NULL);
@@ -307,8 +299,10 @@ static int guard(ns_reader *r)
         sqlite3_limit(r->db, limits[i][0], limits[i][1]);
     sqlite3_progress_handler(r->db, STEPS, on_progress, r);
     /* pragmas that set up the connection read no page of the file */
-    const int code = sqlite3_exec(r->db, "PRAGMA cell_size_check=1; PRAGMA query_only=1; PRAGMA temp_store=2;"
-                                         "PRAGMA mmap_size=0; PRAGMA cache_size=-4096", NULL, NULL, NULL);
+    const int code = sqlite3_exec(r->db,
+                                  "PRAGMA cell_size_check=1; PRAGMA query_only=1; PRAGMA temp_store=2;"
+                                  "PRAGMA mmap_size=0; PRAGMA cache_size=-4096",
+                                  NULL, NULL, NULL);
     return code != SQLITE_OK ? code : sqlite3_set_authorizer(r->db, authorize, NULL);
 }
 

@@ -57,9 +57,8 @@ static void arg_extent(ns_rows *rows, int column, stk__string key)
     char text[80];
     if (!stk__ns_has_column(rows, column))
         return;
-    const int size =
-        snprintf(text, sizeof text, "[%lld,%lld,%lld]", (long long)stk__ns_int(rows, column, 0),
-                 (long long)stk__ns_int(rows, column + 1, 0), (long long)stk__ns_int(rows, column + 2, 0));
+    const int size = snprintf(text, sizeof text, "[%lld,%lld,%lld]", (long long)stk__ns_int(rows, column, 0),
+                              (long long)stk__ns_int(rows, column + 1, 0), (long long)stk__ns_int(rows, column + 2, 0));
     stk__builder_arg_json(rows->r->b, key, stk__builder_string(rows->r->b, text, (size_t)size));
 }
 
@@ -67,10 +66,21 @@ static void read_kernels(ns_reader *r)
 {
     enum { DEMANGLED = FIRST_OWN, SHORT, MANGLED, GRID };
     enum { BLOCK = GRID + 3, REGISTERS = BLOCK + 3, STATIC, DYNAMIC, NODE };
-    static const char *const columns[] = {DEVICE_COLUMNS,        "demangledName",      "shortName", "mangledName",
-                                          "gridX",               "gridY",              "gridZ",     "blockX",
-                                          "blockY",              "blockZ",             "registersPerThread",
-                                          "staticSharedMemory",  "dynamicSharedMemory", "graphNodeId", NULL};
+    static const char *const columns[] = {DEVICE_COLUMNS,
+                                          "demangledName",
+                                          "shortName",
+                                          "mangledName",
+                                          "gridX",
+                                          "gridY",
+                                          "gridZ",
+                                          "blockX",
+                                          "blockY",
+                                          "blockZ",
+                                          "registersPerThread",
+                                          "staticSharedMemory",
+                                          "dynamicSharedMemory",
+                                          "graphNodeId",
+                                          NULL};
     ns_rows rows;
     if (stk__ns_rows_open(&rows, r, "CUPTI_ACTIVITY_KIND_KERNEL", columns))
         while (stk__ns_rows_next(&rows)) {
@@ -97,10 +107,10 @@ static void read_kernels(ns_reader *r)
 /* CUPTI's numbers, which are those of the tables ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND. */
 static const char *copy_kind(int64_t kind)
 {
-    static const char *const kinds[] = {"Memcpy", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH",
-                                        "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
-                                        "Memcpy PtoP", "Memcpy HtoD (Unified)", "Memcpy DtoH (Unified)",
-                                        "Memcpy DtoD (Unified)"};
+    static const char *const kinds[] = {
+        "Memcpy",      "Memcpy HtoD",           "Memcpy DtoH",           "Memcpy HtoA",          "Memcpy AtoH",
+        "Memcpy AtoA", "Memcpy AtoD",           "Memcpy DtoA",           "Memcpy DtoD",          "Memcpy HtoH",
+        "Memcpy PtoP", "Memcpy HtoD (Unified)", "Memcpy DtoH (Unified)", "Memcpy DtoD (Unified)"};
     return kind >= 0 && kind < (int64_t)STK_COUNT(kinds) ? kinds[kind] : kinds[0];
 }
 

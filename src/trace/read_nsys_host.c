@@ -127,9 +127,9 @@ enum {
     N_FLOAT,
 };
 
-static const char *const nvtx_columns[] = {"start",       "end",         "globalTid",  "text",        "textId",
-                                           "eventType",   "domainId",    "category",   "jsonText",    "jsonTextId",
-                                           "uint64Value", "int64Value",  "doubleValue", "uint32Value", "int32Value",
+static const char *const nvtx_columns[] = {"start",       "end",        "globalTid",   "text",        "textId",
+                                           "eventType",   "domainId",   "category",    "jsonText",    "jsonTextId",
+                                           "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value",
                                            "floatValue",  NULL};
 
 static stk__string nvtx_text(const ns_rows *rows)
@@ -232,8 +232,8 @@ static void put_nvtx(ns_rows *rows, int64_t type)
     const int64_t start = stk__ns_int(rows, N_START, STK__NO_TIME);
     const uint32_t domain_name = stk__ns_get(r, NS_KEY_DOMAIN, stk__ns_pid_key(tid), (uint64_t)domain);
     const bool beside = type == NVTX_START_END || type == NVTXT_START_END;
-    const uint32_t track = beside ? range_track(r, tid, domain, domain_name == STK__NONE ? 0 : domain_name)
-                                  : stk__ns_thread_track(r, tid);
+    const uint32_t track =
+        beside ? range_track(r, tid, domain, domain_name == STK__NONE ? 0 : domain_name) : stk__ns_thread_track(r, tid);
     stk__string name = nvtx_text(rows);
     name = name ? split_op(r, name) : r->words.unnamed;
     if (domain_name != STK__NONE && domain_name)
@@ -261,7 +261,8 @@ void stk__ns_read_nvtx(ns_reader *r)
             stk__builder_saw(r->b, 1);
             if (is_range(&rows, type) || type == NVTX_MARK || type == NVTXT_MARK || type < 0)
                 put_nvtx(&rows, type);
-            else if (type != NVTX_DOMAIN && type != NVTX_DOMAIN_END && type != NVTX_CATEGORY && type != NVTX_THREAD_NAME)
+            else if (type != NVTX_DOMAIN && type != NVTX_DOMAIN_END && type != NVTX_CATEGORY &&
+                     type != NVTX_THREAD_NAME)
                 stk__builder_note(r->b, STK__REASON_UNKNOWN_KIND, -1);
         }
     stk__ns_rows_close(&rows);

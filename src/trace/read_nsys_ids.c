@@ -90,7 +90,8 @@ static size_t without_version(const char *text, size_t size)
     size_t digits = 0;
     while (digits < size && text[size - 1 - digits] >= '0' && text[size - 1 - digits] <= '9')
         digits++;
-    return digits >= 4 && size > digits + 4 && memcmp(text + size - digits - 2, "_v", 2) == 0 ? size - digits - 2 : size;
+    return digits >= 4 && size > digits + 4 && memcmp(text + size - digits - 2, "_v", 2) == 0 ? size - digits - 2
+                                                                                              : size;
 }
 
 stk__string stk__ns_call_name(ns_reader *r, stk__string name)
@@ -159,7 +160,8 @@ void stk__ns_read_gpus(ns_reader *r)
     stk__ns_rows_close(&rows);
     if (stk__ns_rows_open(&rows, r, "TARGET_INFO_GPU", gpus))
         while (stk__ns_rows_next(&rows)) {
-            const int64_t id = stk__ns_int(&rows, 0, 0), sms = stk__ns_int(&rows, 2, 0), bytes = stk__ns_int(&rows, 3, 0);
+            const int64_t id = stk__ns_int(&rows, 0, 0), sms = stk__ns_int(&rows, 2, 0),
+                          bytes = stk__ns_int(&rows, 3, 0);
             const stk__string name = stk__ns_text(&rows, 1);
             if (!name)
                 continue;
@@ -304,5 +306,6 @@ void stk__ns_flow(ns_reader *r, uint32_t track, int64_t ts, unsigned phase, uint
     int size = snprintf(id, sizeof id, "%llu:%lld", (unsigned long long)(process & 0xffffff), (long long)correlation);
     if (nth)
         size += snprintf(id + size, sizeof id - (size_t)size, ".%u", nth);
-    stk__builder_flow(r->b, track, ts, phase, r->words.flow, r->words.flow, stk__builder_string(r->b, id, (size_t)size));
+    stk__builder_flow(r->b, track, ts, phase, r->words.flow, r->words.flow,
+                      stk__builder_string(r->b, id, (size_t)size));
 }

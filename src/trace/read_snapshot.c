@@ -43,22 +43,25 @@ enum {
 #define FRAME_NOISE (UINT64_C(1) << 32)
 #define FRAME_ALLOCATOR (UINT64_C(1) << 33)
 
-#define KEYS(X)                                                                                                \
-    X(SEGMENTS, "segments")                                                                                    \
-    X(DEVICE_TRACES, "device_traces") X(ANNOTATIONS, "external_annotations") X(HOST_SEGMENTS, "host_segments") \
-        X(HOST_TRACES, "host_traces") X(SETTINGS, "max_split_size") X(DEVICE, "device") X(ADDRESS, "address")  \
-            X(TOTAL_SIZE, "total_size") X(BLOCKS, "blocks") X(SIZE, "size") X(REQUESTED, "requested_size")     \
-                X(STATE, "state") X(FRAMES, "frames") X(HISTORY, "history") X(REAL_SIZE, "real_size")          \
-                    X(ACTION, "action") X(ADDR, "addr") X(TIME_US, "time_us") X(DEVICE_FREE, "device_free")    \
-                        X(METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") X(NAME, "name")   \
-                            X(STAGE, "stage")
+#define KEYS(X)                                                                                                        \
+    X(SEGMENTS, "segments")                                                                                            \
+    X(DEVICE_TRACES, "device_traces")                                                                                  \
+    X(ANNOTATIONS, "external_annotations")                                                                             \
+    X(HOST_SEGMENTS, "host_segments") X(HOST_TRACES, "host_traces") X(SETTINGS, "max_split_size") X(DEVICE, "device")  \
+        X(ADDRESS, "address") X(TOTAL_SIZE, "total_size") X(BLOCKS, "blocks") X(SIZE, "size")                          \
+            X(REQUESTED, "requested_size") X(STATE, "state") X(FRAMES, "frames") X(HISTORY, "history")                 \
+                X(REAL_SIZE, "real_size") X(ACTION, "action") X(ADDR, "addr") X(TIME_US, "time_us")                    \
+                    X(DEVICE_FREE, "device_free") X(METADATA, "user_metadata") X(FILENAME, "filename") X(LINE, "line") \
+                        X(NAME, "name") X(STAGE, "stage")
 
-#define WORDS(X)                                                                                                  \
-    X(ALLOC, "alloc")                                                                                             \
-    X(FREE_OLD, "free") X(FREE_REQUESTED, "free_requested") X(FREE_COMPLETED, "free_completed")                   \
-        X(SEGMENT_ALLOC, "segment_alloc") X(SEGMENT_FREE, "segment_free") X(SEGMENT_MAP, "segment_map")           \
-            X(SEGMENT_UNMAP, "segment_unmap") X(OOM, "oom") X(ANNOTATE, "annotate") X(ACTIVE, "active_allocated") \
-                X(PENDING, "active_pending_free") X(AWAITING, "active_awaiting_free") X(START, "START") X(END, "END")
+#define WORDS(X)                                                                                                \
+    X(ALLOC, "alloc")                                                                                           \
+    X(FREE_OLD, "free")                                                                                         \
+    X(FREE_REQUESTED, "free_requested")                                                                         \
+    X(FREE_COMPLETED, "free_completed") X(SEGMENT_ALLOC, "segment_alloc") X(SEGMENT_FREE, "segment_free")       \
+        X(SEGMENT_MAP, "segment_map") X(SEGMENT_UNMAP, "segment_unmap") X(OOM, "oom") X(ANNOTATE, "annotate")   \
+            X(ACTIVE, "active_allocated") X(PENDING, "active_pending_free") X(AWAITING, "active_awaiting_free") \
+                X(START, "START") X(END, "END")
 
 #define AS_ENUM(name, text) WORD_##name,
 enum { WORD_NONE, KEYS(AS_ENUM) WORD_KEYS, WORDS(AS_ENUM) WORD_COUNT };

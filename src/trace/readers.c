@@ -13,11 +13,16 @@
 enum { DETECT_BYTES = 64 * 1024, SURE = 80 };
 
 const stk__reader *const stk__readers[] = {
-    &stk__reader_perfetto,    &stk__reader_xplane,
-    &stk__reader_pstats,      &stk__reader_speedscope,
-    &stk__reader_chrome,      &stk__reader_flamegraph,
-    &stk__reader_perf_script, &stk__reader_collapsed,
-    &stk__reader_snapshot,    &stk__reader_nsys,
+    &stk__reader_perfetto,
+    &stk__reader_xplane,
+    &stk__reader_pstats,
+    &stk__reader_speedscope,
+    &stk__reader_chrome,
+    &stk__reader_flamegraph,
+    &stk__reader_perf_script,
+    &stk__reader_collapsed,
+    &stk__reader_snapshot,
+    &stk__reader_nsys,
     NULL,
 };
 

@@ -311,6 +311,23 @@ def test_cut_files_give_what_they_have(program, directory):
     assert kept == sorted(kept) and kept[-1] > 100, kept
 
 
+def test_diff_compares_what_was_held_alone(program, directory):
+    """Held and allocated bytes are two units: their sum would be nothing at all."""
+    paths = []
+    for seed in (1, 2):
+        snapshot = made(seed, steps=300, stacks=True)
+        snapshot.pop("external_annotations", None)  # slices would be compared in place of samples
+        paths.append(os.path.join(directory, "snap%d.pickle" % seed))
+        with open(paths[-1], "wb") as f:
+            pickle.dump(snapshot, f)
+    report = json.loads(run(program, "diff", *paths, "--json", "--no-cache")[0])
+    for side, path in zip(("before", "after"), paths):
+        held = query(program, path, "SELECT sum(weight) AS n FROM sample WHERE unit = 'bytes'")[0]["n"]
+        rows = report["rows"]
+        found = sum(row[side]["self"] for row in rows if row[side] and row[side]["self"])
+        assert found == held and {row["unit"] for row in rows} == {"bytes"}, (found, held)
+
+
 class Evil:
     def __init__(self, path):
         self.path = path

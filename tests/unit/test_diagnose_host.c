@@ -284,8 +284,7 @@ static void told_waits_and_steps_count(void **state)
     in_steps(&m, m.main, 0, 3 * MS, "prepare", "");
     in_steps(&m, m.main, 3 * MS, 7 * MS, "go", "");
     in_steps(&m, m.main, 4 * MS, MS, "data", ""); /* not what the user said */
-    const stk__diagnose_options options = {
-        .told = {.waits = waits, .wait_count = 1, .steps = steps, .step_count = 1}};
+    const stk__diagnose_options options = {.told = {.waits = waits, .wait_count = 1, .steps = steps, .step_count = 1}};
     answer a = ask(&m, &options);
     assert_int_equal(a.d->figure_count, STEPS - 1); /* the last has no next */
     assert_true(near(a.d->input_percent, 30));

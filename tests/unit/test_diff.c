@@ -273,8 +273,8 @@ static void diff_says_what_happened_to_the_time_per_step(void **state)
         if (r->verdict != rows[i].verdict)
             fail_msg("row %zu: %s", i, stk__diff_verdict_name(r->verdict));
         const bool more = r->after.per_step > r->before.per_step;
-        const bool says_more = r->verdict == STK__DIFF_SLOWER || r->verdict == STK__DIFF_MORE_CALLS ||
-                               r->verdict == STK__DIFF_COSTS_MORE;
+        const bool says_more =
+            r->verdict == STK__DIFF_SLOWER || r->verdict == STK__DIFF_MORE_CALLS || r->verdict == STK__DIFF_COSTS_MORE;
         assert_int_equal(more, says_more);
         stk__text text = STK__TEXT_INIT;
         stk__diff_calls_text(&d, r, &text);
@@ -291,7 +291,8 @@ static void diff_says_what_happened_to_the_time_per_step(void **state)
 static void diff_fails_for_faster_calls_that_are_many(void **state)
 {
     const recipe before = {.seed = 1, .names = 2, .rounds = 2, .slow = 0, .factor = 1, .markers = true, .repeats = 20};
-    const recipe after = {.seed = 2, .names = 2, .rounds = 2, .slow = 0, .factor = 0.8, .markers = true, .repeats = 200};
+    const recipe after = {
+        .seed = 2, .names = 2, .rounds = 2, .slow = 0, .factor = 0.8, .markers = true, .repeats = 200};
     stk__diff d;
     compare_traces(&before, &after, 0.1, &d);
     assert_int_equal(row_of(&d, "op_00")->verdict, STK__DIFF_MORE_CALLS);
@@ -306,7 +307,8 @@ static void diff_leaves_out_what_the_profiler_says_of_itself(void **state)
     for (int i = 0; i < 2; i++) {
         uint32_t track;
         stk__builder *b = start(&track);
-        const uint32_t spans = stk__builder_thread_track(b, stk__builder_thread(b, stk__builder_process(b, 2, 0), 1, 0));
+        const uint32_t spans =
+            stk__builder_thread_track(b, stk__builder_thread(b, stk__builder_process(b, 2, 0), 1, 0));
         stk__builder_slice(b, track, 0, 100 + i, stk__builder_str(b, "op"), 0, -1);
         stk__builder_slice(b, spans, 0, 5000 * (i + 1), stk__builder_str(b, "PyTorch Profiler (0)"), 0, -1);
         traces[i] = finish(b);

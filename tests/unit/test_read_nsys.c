@@ -25,7 +25,8 @@ static unsigned char *make(const char *sql, size_t *out_size)
     return bytes;
 }
 
-static stk_status try_read(const void *data, size_t size, const stk__trace_options *options, stk__trace **out, stk_error *err)
+static stk_status try_read(const void *data, size_t size, const stk__trace_options *options, stk__trace **out,
+                           stk_error *err)
 {
     stk__builder *b;
     stk__input *in;

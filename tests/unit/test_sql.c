@@ -556,15 +556,16 @@ static void sql_functions_answer(void **state)
         *state, "SELECT name, count, round(mean_ns * count), min_ns, max_ns FROM top() WHERE name <> '' ORDER BY name",
         "SELECT name, count(*), round(sum(dur)), min(dur), max(dur) FROM slice WHERE +name IS NOT NULL GROUP BY +name");
     /* In total, a slice inside one of its name counts once, also where it lies on a lane of that one's track. */
-    expect_same(*state, "SELECT name, total_ns FROM top() WHERE name <> '' ORDER BY name",
-                "WITH RECURSIVE up(id, name, at) AS (SELECT id, name, parent_id FROM slice WHERE name IS NOT NULL UNION ALL "
-                "SELECT up.id, up.name, s.parent_id FROM up JOIN slice s ON s.id = up.at), "
-                "inner_ones AS (SELECT up.id FROM up JOIN slice a ON a.id = up.at WHERE a.name = up.name UNION "
-                "SELECT x.id FROM slice x JOIN track k ON k.id = x.track_id AND k.lane > 0 JOIN slice y ON "
-                "y.track_id = k.parent_id AND y.name = x.name AND y.category IS x.category AND y.ts <= x.ts AND "
-                "x.ts < y.ts + y.dur AND x.ts + x.dur <= y.ts + y.dur) "
-                "SELECT name, sum(CASE WHEN id IN (SELECT id FROM inner_ones) THEN 0 ELSE dur END) FROM slice "
-                "WHERE +name IS NOT NULL GROUP BY +name");
+    expect_same(
+        *state, "SELECT name, total_ns FROM top() WHERE name <> '' ORDER BY name",
+        "WITH RECURSIVE up(id, name, at) AS (SELECT id, name, parent_id FROM slice WHERE name IS NOT NULL UNION ALL "
+        "SELECT up.id, up.name, s.parent_id FROM up JOIN slice s ON s.id = up.at), "
+        "inner_ones AS (SELECT up.id FROM up JOIN slice a ON a.id = up.at WHERE a.name = up.name UNION "
+        "SELECT x.id FROM slice x JOIN track k ON k.id = x.track_id AND k.lane > 0 JOIN slice y ON "
+        "y.track_id = k.parent_id AND y.name = x.name AND y.category IS x.category AND y.ts <= x.ts AND "
+        "x.ts < y.ts + y.dur AND x.ts + x.dur <= y.ts + y.dur) "
+        "SELECT name, sum(CASE WHEN id IN (SELECT id FROM inner_ones) THEN 0 ELSE dur END) FROM slice "
+        "WHERE +name IS NOT NULL GROUP BY +name");
     expect_same(*state, "SELECT sum(count) FROM top('n1*')", "SELECT count(*) FROM slice WHERE +name GLOB 'n1*'");
     expect_same(*state, "SELECT sum(count) FROM top(NULL, 'thread')", "SELECT count(*) FROM slice");
     expect(*state, "SELECT count(*) > 0, min(dur) >= 2 FROM gaps(2)", "1|1\n");

@@ -92,11 +92,11 @@ static void assert_first(const stk__diagnosis *d, stk__stage_kind kind, const ch
 
 static void whole_words_sound_idle(void **state)
 {
-    static const char *const idle[] = {"wait",        "_wait",          "Condition.wait",    "wait_for_order",
-                                       "waitForJob",  "worker idle",    "Connection._recv",  "socket.accept",
+    static const char *const idle[] = {"wait",        "_wait",          "Condition.wait",   "wait_for_order",
+                                       "waitForJob",  "worker idle",    "Connection._recv", "socket.accept",
                                        "select.poll", "wait for batch", "process 12:\"x\"", "std::queue::wait",
-                                       "lock",        "epoll_wait",     "queueWait",         "sleep"};
-    static const char *const busy[] = {"select_model", "Waiter", "joined", "unlock_pages", "decode",         "",
+                                       "lock",        "epoll_wait",     "queueWait",        "sleep"};
+    static const char *const busy[] = {"select_model", "Waiter", "joined", "unlock_pages", "decode",          "",
                                        "awaited",      ".",      "_",      "process",      "process x:\"y\"", "read"};
     for (size_t i = 0; i < STK_COUNT(idle); i++)
         if (!stk__sounds_idle(idle[i], strlen(idle[i])))
@@ -114,7 +114,8 @@ static bool same(const char *a, const char *b)
 static void elements_are_one_stage_and_inputs_are_not(void **state)
 {
     assert_true(same("Iterator::Root::Interleave[0]::Map", "Iterator::Root::Interleave[12]::Map"));
-    assert_true(same("Iterator::Root::ForeverRepeat[3]::FlatMap[1]::A", "Iterator::Root::ForeverRepeat::FlatMap[0]::A"));
+    assert_true(
+        same("Iterator::Root::ForeverRepeat[3]::FlatMap[1]::A", "Iterator::Root::ForeverRepeat::FlatMap[0]::A"));
     assert_false(same("Iterator::Root::Zip[0]::Map", "Iterator::Root::Zip[1]::Map"));
     assert_false(same("Iterator::Root::DirectedInterleave[0]::Map", "Iterator::Root::DirectedInterleave[1]::Map"));
     assert_false(same("Iterator::Root::Map", "Iterator::Root"));

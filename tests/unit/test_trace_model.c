@@ -334,10 +334,10 @@ static void flows_go_from_the_start_to_each_end_and_along_steps(void **state)
         const char *points, *arrows;
         unsigned no_start, again;
     } rows[] = {
-        {"s0f2f3f4", "0>2 0>3 0>4 ", 0, 0},     /* a launch of a graph: not a chain */
-        {"f4f3f2s0", "0>2 0>3 0>4 ", 0, 0},     /* whatever the order in the file */
+        {"s0f2f3f4", "0>2 0>3 0>4 ", 0, 0},       /* a launch of a graph: not a chain */
+        {"f4f3f2s0", "0>2 0>3 0>4 ", 0, 0},       /* whatever the order in the file */
         {"s0t1t2f3f4", "0>1 1>2 2>3 2>4 ", 0, 0}, /* steps take it along */
-        {"f1f2", "", 2, 0},                     /* ends without a start are not joined to each other */
+        {"f1f2", "", 2, 0},                       /* ends without a start are not joined to each other */
         {"t1t2f3", "", 3, 0},
         {"f1s2f3", "2>3 ", 1, 0},
         {"s0f1s2f3", "0>1 2>3 ", 0, 0}, /* an id that is used again */
