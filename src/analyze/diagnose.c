@@ -135,12 +135,12 @@ static bool rank_tracks_make(const stk__diagnosis *d, const uint32_t *owners, ra
     if (!rt->tracks || !rt->first)
         return false;
     for (size_t k = 0; k < tracks; k++)
-        if (owners[k] != STK__NONE)
+        if (owners[k] < d->rank_count)
             rt->first[owners[k] + 2]++;
     for (size_t r = 2; r < d->rank_count + 2; r++)
         rt->first[r] += rt->first[r - 1];
     for (size_t k = 0; k < tracks; k++)
-        if (owners[k] != STK__NONE)
+        if (owners[k] < d->rank_count)
             rt->tracks[rt->first[owners[k] + 1]++] = (uint32_t)k;
     return true;
 }
@@ -184,15 +184,56 @@ static stk_status explain_gaps(stk__diagnosis *d, const stk__classifier *c, cons
     return STK_OK;
 }
 
+/* ---- one rank of several ---- */
+
+/* As the file says; where none does, trainers are counted from 0. */
+static int64_t rank_number(const stk__diagnosis *d, size_t rank)
+{
+    const stk__trace *t = d->trace;
+    bool said = false;
+    for (size_t r = 0; r < d->rank_count; r++)
+        said = said || (d->ranks[r].file < t->file_count && t->files[d->ranks[r].file].rank >= 0);
+    if (!said)
+        return (int64_t)rank;
+    return d->ranks[rank].file < t->file_count ? t->files[d->ranks[rank].file].rank : -1;
+}
+
+/* Leaves one rank. What the others own stays theirs: it is neither this one's nor nobody's. */
+static stk_status keep_rank(stk__diagnosis *d, uint32_t *owners, stk_error *err)
+{
+    size_t kept = 0;
+    if (!d->options.one_rank)
+        return STK_OK;
+    while (kept < d->rank_count && rank_number(d, kept) != d->options.rank)
+        kept++;
+    if (kept == d->rank_count)
+        return stk_error_set(err, STK_INVALID,
+                             "no steps of rank %lld among those of %zu trainer%s; ranks are those that "
+                             "the files say, else counted from 0",
+                             (long long)d->options.rank, d->rank_count, d->rank_count == 1 ? "" : "s");
+    for (size_t k = 0; k < d->trace->track_count; k++)
+        if (owners[k] != STK__NONE)
+            owners[k] = owners[k] == kept ? 0 : STK__NONE - 1;
+    d->ranks[0] = d->ranks[kept];
+    d->rank_count = 1;
+    d->steps.count = d->ranks[0].step_count;
+    memmove(d->steps.rows, d->steps.rows + d->ranks[0].first_step, d->steps.count * sizeof *d->steps.rows);
+    d->ranks[0].first_step = 0;
+    return STK_OK;
+}
+
 static stk_status analyse(stk__diagnosis *d, const stk__classifier *c, stk_error *err)
 {
     uint32_t *owners = NULL;
     rank_tracks rt = {0};
     if (!d->steps.count)
         return STK_OK;
-    STK_TRY(measure_steps(d, err));
     STK_TRY(stk__ranks_make(d, c, &owners, err));
-    stk_status status = rank_tracks_make(d, owners, &rt) ? STK_OK : stk__nomem(d->trace->track_count * 4, err);
+    stk_status status = keep_rank(d, owners, err);
+    if (status == STK_OK)
+        status = measure_steps(d, err);
+    if (status == STK_OK)
+        status = rank_tracks_make(d, owners, &rt) ? STK_OK : stk__nomem(d->trace->track_count * 4, err);
     if (status == STK_OK)
         status = sweep_ranks(d, c, &rt, err);
     if (status == STK_OK)
@@ -207,38 +248,6 @@ static stk_status analyse(stk__diagnosis *d, const stk__classifier *c, stk_error
     rank_tracks_clear(&rt);
     stk__free(owners);
     return status;
-}
-
-/* ---- one rank of several ---- */
-
-static int64_t rank_of(const stk__trace *t, const stk__step *step)
-{
-    return step->file < t->file_count ? t->files[step->file].rank : -1;
-}
-
-/* Ranks as the files say; where none does, the trainers are counted from 0. */
-static stk_status keep_rank(stk__diagnosis *d, stk_error *err)
-{
-    const stk__trace *t = d->trace;
-    bool said = false;
-    size_t kept = 0;
-    int64_t counted = -1;
-    if (!d->options.one_rank || !d->steps.count)
-        return STK_OK;
-    for (size_t i = 0; i < d->steps.count; i++)
-        said = said || rank_of(t, &d->steps.rows[i]) >= 0;
-    for (size_t i = 0; i < d->steps.count; i++) {
-        const stk__step *step = &d->steps.rows[i], *last = i ? step - 1 : NULL;
-        counted += !last || last->file != step->file || last->process != step->process;
-        if ((said ? rank_of(t, step) : counted) == d->options.rank)
-            d->steps.rows[kept++] = *step;
-    }
-    if (!kept)
-        return stk_error_set(err, STK_INVALID, "no steps of rank %lld: there are %lld trainers, %s",
-                             (long long)d->options.rank, (long long)counted + 1,
-                             said ? "with the ranks that their files say" : "which are counted from 0");
-    d->steps.count = kept;
-    return STK_OK;
 }
 
 stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *options, stk__diagnosis **out,
@@ -258,8 +267,6 @@ stk_status stk__diagnose(const stk__trace *t, const stk__diagnose_options *optio
     stk_status status = stk__classifier_init(&c, t, &d->options.told, err);
     if (status == STK_OK) {
         status = stk__steps_find_told(t, &d->options.told, &d->steps, err);
-        if (status == STK_OK)
-            status = keep_rank(d, err);
         if (status == STK_OK && !stk__steps_close_gaps(&d->steps))
             status = stk__nomem(d->steps.count * sizeof(int64_t), err);
         if (status == STK_OK)
