@@ -145,6 +145,14 @@ uint32_t stk__track_root(const stk__trace *t, uint32_t track)
     return track;
 }
 
+uint32_t stk__track_of_thread(const stk__trace *t, uint32_t track)
+{
+    const uint32_t root = stk__track_root(t, track), thread = t->tracks[root].thread;
+    if (t->tracks[root].kind != STK__TRACK_THREAD || thread >= t->thread_count)
+        return root;
+    return t->threads[thread].track < t->track_count ? t->threads[thread].track : root;
+}
+
 bool stk__chosen_try_name(stk__chosen *c, stk__string s)
 {
     const bool yes = like_any(c->select->like, c->select->like_count, stk__trace_str(c->trace, s));

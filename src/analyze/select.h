@@ -28,6 +28,8 @@ stk__string stk__profiler_category(const stk__trace *t);
 
 /* The track that a lane belongs to; a track that is no lane is its own. */
 uint32_t stk__track_root(const stk__trace *t, uint32_t track);
+/* The same, and one track for a thread whose files were joined: each of these has a track of its own. */
+uint32_t stk__track_of_thread(const stk__trace *t, uint32_t track);
 
 /* A selection made ready for many rows: a pattern is tried once per distinct text. One thread at a time. */
 typedef struct stk__chosen {

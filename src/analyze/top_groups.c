@@ -151,7 +151,7 @@ static uint32_t id_of_track(const stk__grouping *g, uint32_t track)
     const stk__trace *t = g->trace;
     const stk__trace_track *row = &t->tracks[track];
     if (g->by == STK__TOP_THREAD)
-        return stk__track_root(t, track);
+        return stk__track_of_thread(t, track);
     if (g->by == STK__TOP_FILE)
         return STK_MIN(row->file, (uint32_t)t->file_count);
     return STK_MIN(row->process, (uint32_t)t->process_count);

@@ -55,7 +55,7 @@ static void take_track(run_pass *p, uint32_t track)
     }
     p->lanes += ran && k->lane;
     if (ran)
-        p->ran[stk__track_root(t, track)] = true;
+        p->ran[stk__track_of_thread(t, track)] = true;
 }
 
 static int compare_spans(const void *a, const void *b)

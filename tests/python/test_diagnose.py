@@ -181,6 +181,9 @@ def test_each_timeline_of_tensorflow_1_is_a_step(program, directory):
     assert abs(found["stage"]["share"] - 420 / 580) < 0.01, found["stage"]  # of what runs within the wait
     assert {step["number"] for step in found["slowest_steps"]} <= {0, 100, 900, 1000}, found["slowest_steps"]
     assert not any("torch" in line for line in found["what_to_do"]), found["what_to_do"]
+    top = subprocess.run([program, "top", "--no-cache", "-q", "--by", "thread", "--json", *paths], stdout=subprocess.PIPE,
+                         check=True, timeout=100)
+    assert len(json.loads(top.stdout)) == 5, top.stdout  # the files' threads are one each
 
 
 def test_stage_of_our_recorder_is_the_op(program, directory):
