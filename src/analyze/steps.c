@@ -189,43 +189,60 @@ static bool collect_told(const stk__classifier *c, const uint8_t *kinds, uint32_
     return true;
 }
 
-static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32_t track, stk__string step_num,
-                          marks *m)
+/* Texts that are looked for in every slice, as numbers. */
+typedef struct step_keys {
+    const uint8_t *kinds; /* of names */
+    stk__string step_num, step;
+    stk__string device_side; /* Kineto repeats markers for the device, also on rows that are not called streams */
+    stk__python_keys python;
+} step_keys;
+
+/* What a slice of a thread is by its name, its category and its track; `counts` is the track's answer, -1: not asked. */
+static stk__step_kind kind_on_thread(const stk__classifier *c, const step_keys *x, size_t i, int *counts)
+{
+    const stk__trace *t = c->trace;
+    const uint8_t name = x->kinds[t->slices.name[i]];
+    const stk__step_kind kind = (stk__step_kind)(name & ~NUMBERED);
+    stk__python_frame function;
+    if (kind == STK__STEP_PROFILER)
+        return t->slices.category[i] == x->device_side ? STK__STEP_INFERRED : kind;
+    if (name & NUMBERED && is_annotation(t, i)) {
+        *counts = *counts < 0 ? may_count(c, t->slices.track[i]) : *counts;
+        return *counts ? STK__STEP_RANGE : kind;
+    }
+    /* py-spy calls a function "train" by that name alone */
+    return kind == STK__STEP_XPROF && stk__python_frame_of(t, &x->python, i, &function) ? STK__STEP_INFERRED : kind;
+}
+
+static bool collect_slice(const stk__trace *t, const step_keys *x, size_t i, stk__step_kind kind, marks *m)
+{
+    const char *name = stk__trace_str(t, t->slices.name[i]);
+    int64_t number = arg_number(t, i, kind == STK__STEP_RECORDER ? x->step : x->step_num);
+    if (kind == STK__STEP_INFERRED && number != STK__NO_NUMBER && !strchr(name, '/'))
+        kind = STK__STEP_XPROF;
+    if (number == STK__NO_NUMBER)
+        number = name_number(name);
+    return kind == STK__STEP_INFERRED || marks_add(t, m, i, kind, number);
+}
+
+static bool collect_track(const stk__classifier *c, const step_keys *x, uint32_t track, marks *m)
 {
     const stk__trace *t = c->trace;
     const stk__trace_track *k = &t->tracks[track];
     const unsigned role = c->roles[track];
-    const stk__string step_key = role == STK__ROLE_STEPS ? stk__trace_find(t, "step", 4) : step_num;
-    /* Kineto repeats markers for the device, also on rows that are not called streams */
-    const stk__string device_side = stk__trace_find(t, "gpu_user_annotation", strlen("gpu_user_annotation"));
-    const stk__python_keys python = stk__python_keys_of(t);
     const bool row = role == STK__ROLE_STEPS || (role == STK__ROLE_DERIVED && is_steps_row(t, track));
+    int counts = -1;
     if (role != STK__ROLE_HOST && !row)
         return true;
-    int counts = -1; /* not asked yet */
     for (size_t i = k->first_slice, end = i + k->slice_count; i < end; i++) {
         stk__trim_at(t, i);
-        stk__step_kind kind = row ? (role == STK__ROLE_STEPS ? STK__STEP_RECORDER : STK__STEP_DEVICE)
-                                  : (stk__step_kind)(kinds[t->slices.name[i]] & ~NUMBERED);
-        if (!row && kind != STK__STEP_PROFILER && kinds[t->slices.name[i]] & NUMBERED && is_annotation(t, i)) {
-            counts = counts < 0 ? may_count(c, track) : counts;
-            kind = counts ? STK__STEP_RANGE : kind;
-        }
-        const bool could = kind != STK__STEP_INFERRED || (step_num != STK__NONE && t->slices.args[i]);
-        if (!could || stk__slice_is_instant(t, i))
+        if (stk__slice_is_instant(t, i))
             continue;
-        if (kind == STK__STEP_PROFILER && t->slices.category[i] == device_side)
-            continue;
-        stk__python_frame function; /* py-spy calls a function "train" by that name alone */
-        if (kind == STK__STEP_XPROF && stk__python_frame_of(t, &python, i, &function))
-            continue;
-        int64_t number = arg_number(t, i, step_key);
-        const char *name = stk__trace_str(t, t->slices.name[i]);
-        if (kind == STK__STEP_INFERRED && number != STK__NO_NUMBER && !strchr(name, '/'))
-            kind = STK__STEP_XPROF;
-        if (number == STK__NO_NUMBER)
-            number = name_number(name);
-        if (kind != STK__STEP_INFERRED && !marks_add(t, m, i, kind, number))
+        const stk__step_kind kind = role == STK__ROLE_STEPS ? STK__STEP_RECORDER
+                                    : row                   ? STK__STEP_DEVICE
+                                                            : kind_on_thread(c, x, i, &counts);
+        const bool could = kind != STK__STEP_INFERRED || (x->step_num != STK__NONE && t->slices.args[i]);
+        if (could && !collect_slice(t, x, i, kind, m))
             return false;
     }
     return true;
@@ -234,11 +251,17 @@ static bool collect_track(const stk__classifier *c, const uint8_t *kinds, uint32
 static stk_status collect(const stk__classifier *c, const stk__told *told, marks *m, stk_error *err)
 {
     const stk__trace *t = c->trace;
-    const stk__string step_num = stk__trace_find(t, "step_num", strlen("step_num"));
     uint8_t *kinds = name_kinds(t, told);
+    const step_keys keys = {
+        .kinds = kinds,
+        .step_num = stk__trace_find(t, "step_num", strlen("step_num")),
+        .step = stk__trace_find(t, "step", strlen("step")),
+        .device_side = stk__trace_find(t, "gpu_user_annotation", strlen("gpu_user_annotation")),
+        .python = stk__python_keys_of(t),
+    };
     bool ok = kinds != NULL;
     for (size_t i = 0; ok && i < t->track_count; i++)
-        ok = told ? collect_told(c, kinds, (uint32_t)i, m) : collect_track(c, kinds, (uint32_t)i, step_num, m);
+        ok = told ? collect_told(c, kinds, (uint32_t)i, m) : collect_track(c, &keys, (uint32_t)i, m);
     stk__free(kinds);
     return ok ? STK_OK : stk__nomem(m->count * sizeof *m->rows + t->string_count, err);
 }
