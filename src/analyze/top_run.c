@@ -31,14 +31,12 @@ static bool counts(const run_pass *p, size_t i)
                              !stk__profiler_name(stk__trace_str(p->trace, s->name[i])));
 }
 
-/* Slices lie inside those around them, so that the outermost ones that count are enough. */
-static void take_track(run_pass *p, uint32_t track)
+/* All outermost slices that count: those of a track lie inside each other. */
+static bool search_track(const run_pass *p, const stk__trace_track *k, file_span *span)
 {
     const stk__trace *t = p->trace;
-    const stk__trace_track *k = &t->tracks[track];
-    bool ran = false;
-    file_span *span = &p->spans[STK_MIN((size_t)k->file, t->file_count)];
     unsigned deepest = 0; /* depth that is looked at */
+    bool ran = false;
     for (size_t i = k->first_slice; i < (size_t)k->first_slice + k->slice_count; i++) {
         stk__trim_at(t, i);
         const unsigned depth = t->slices.depth[i];
@@ -53,9 +51,35 @@ static void take_track(run_pass *p, uint32_t track)
         span->start = STK_MIN(span->start, t->slices.ts[i]);
         span->end = STK_MAX(span->end, t->slices.ts[i] + t->slices.dur[i]);
     }
-    p->lanes += ran && k->lane;
-    if (ran)
-        p->ran[stk__track_of_thread(t, track)] = true;
+    return ran;
+}
+
+/*
+ * Outermost slices of a track follow each other, so that the first and the last of them say all, if both count. A
+ * profiler's span around everything does not: then all are looked at.
+ */
+static bool take_ends(const run_pass *p, const stk__trace_track *k, file_span *span)
+{
+    const stk__slices *s = &p->trace->slices;
+    size_t first = k->first_slice, last = first + k->slice_count - 1;
+    while (last > first && s->depth[last])
+        last--;
+    if (!counts(p, first) || !counts(p, last))
+        return false;
+    span->start = STK_MIN(span->start, s->ts[first]);
+    span->end = STK_MAX(span->end, s->ts[last] + s->dur[last]);
+    return true;
+}
+
+static void take_track(run_pass *p, uint32_t track)
+{
+    const stk__trace *t = p->trace;
+    const stk__trace_track *k = &t->tracks[track];
+    file_span *span = &p->spans[STK_MIN((size_t)k->file, t->file_count)];
+    if (!k->slice_count || (!take_ends(p, k, span) && !search_track(p, k, span)))
+        return;
+    p->lanes += k->lane != 0;
+    p->ran[stk__track_of_thread(t, track)] = true;
 }
 
 static int compare_spans(const void *a, const void *b)

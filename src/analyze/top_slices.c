@@ -153,7 +153,7 @@ static bool tallies_grow(slice_worker *w)
         !stk__grow((void **)&w->outer, &w->outer_capacity, count, sizeof *w->outer))
         return false;
     for (; w->tally_count < count; w->tally_count++) {
-        w->outer[w->tally_count] = UINT32_MAX;
+        w->outer[w->tally_count] = 0; /* the slice there is open, or of another group */
         w->tallies[w->tally_count] = (tally){.min = INT64_MAX, .max = -1};
         w->rests[w->tally_count] = (tally_rest){0};
     }
@@ -220,17 +220,11 @@ static STK_NOINLINE bool inside_root(const stk__trace *t, uint32_t root, size_t 
     return false;
 }
 
-/* The slice at this level lies inside another one of its group, so that its time is already counted, or it does not. */
-static inline void note_recursion(slice_worker *w, const open_slice *open, uint32_t group, size_t level, size_t row)
+/* The slice lies inside another one of its group: its time is already counted. */
+static STK_NOINLINE void note_inner(slice_worker *w, uint32_t group, size_t row)
 {
-    const stk__trace *t = w->pass->trace;
-    if (STK_LIKELY(w->outer[group] >= level || open[w->outer[group] + 1].group != group)) {
-        w->outer[group] = (uint32_t)level;
-        if (STK_LIKELY(w->root == STK__NONE) || !inside_root(t, w->root, row))
-            return;
-    }
     tally_rest *rest = &w->rests[group];
-    add_ns(&rest->inner, &rest->inner_high, (uint64_t)t->slices.dur[row]);
+    add_ns(&rest->inner, &rest->inner_high, (uint64_t)w->pass->trace->slices.dur[row]);
     rest->inner_count++;
 }
 
@@ -241,8 +235,9 @@ static void tally_block(slice_worker *w, const uint32_t *group, size_t first, si
     tally *tallies = w->tallies;
     tally_rest *rests = w->rests;
     open_slice *open = w->open;
-    uint32_t *buckets = w->buckets;
+    uint32_t *buckets = w->buckets, *outer = w->outer;
     const size_t counted = w->pass->counted;
+    const bool on_lane = w->root != STK__NONE;
     for (size_t i = 0; i < count; i++) {
         const int64_t dur = durs[i];
         size_t level = depths[i];
@@ -250,7 +245,15 @@ static void tally_block(slice_worker *w, const uint32_t *group, size_t first, si
             level = deep_level(w, first + i);
             open = w->open;
         }
-        note_recursion(w, open, group[i], level, first + i);
+        /*
+         * Whether the slice lies inside another one of its group. `outer` may be of a slice that is over: then another
+         * group is open at that level. No branch but the last: the levels of a group are hard to foretell.
+         */
+        const size_t around = outer[group[i]];
+        const bool inner = (around < level) & (open[around + 1].group == group[i]);
+        outer[group[i]] = (uint32_t)(inner ? around : level);
+        if (STK_UNLIKELY(inner) || (STK_UNLIKELY(on_lane) && inside_root(w->pass->trace, w->root, first + i)))
+            note_inner(w, group[i], first + i);
         open_slice *o = &open[level + 1];
         close_slice(tallies, rests, o);
         *o = (open_slice){(uint64_t)dur, group[i]};
