@@ -40,20 +40,6 @@ static bool ends(const char *s, size_t size, const char *suffix)
     return size >= n && memcmp(s + size - n, suffix, n) == 0;
 }
 
-static bool contains(const char *s, size_t size, const char *part)
-{
-    const size_t n = strlen(part);
-    const char *end = s + size;
-    for (const char *p = s; (size_t)(end - p) >= n; p++) {
-        p = memchr(p, part[0], (size_t)(end - p) - n + 1);
-        if (!p)
-            return false;
-        if (memcmp(p, part, n) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool is_one_of(const char *s, size_t size, const char *const *words)
 {
     for (; *words; words++)
@@ -84,7 +70,7 @@ static bool is_dataloader(const char *s, size_t size)
      * __next__"
      */
     if (ends(s, size, "__next__"))
-        return contains(s, size, "DataLoaderIter") || contains(s, size, "dataloader.py");
+        return stk__contains(s, size, "DataLoaderIter") || stk__contains(s, size, "dataloader.py");
     return ends(s, size, ".train_dataloader_next") || ends(s, size, "get_train_batch");
 }
 
@@ -185,8 +171,8 @@ static stk__event_type device_type(const char *name, size_t size)
         return STK__DEVICE_WAIT_HOST;
     if (starts(op, op_size, "outfeed"))
         return STK__DEVICE_TO_HOST;
-    return contains(name, size, "half") || contains(name, size, "fp16") ? STK__DEVICE_COMPUTE_16
-                                                                        : STK__DEVICE_COMPUTE_32;
+    return stk__contains(name, size, "half") || stk__contains(name, size, "fp16") ? STK__DEVICE_COMPUTE_16
+                                                                                  : STK__DEVICE_COMPUTE_32;
 }
 
 /*
@@ -211,7 +197,7 @@ static stk__event_type host_type(const char *name, size_t size)
     const stk__event_type copied = memcpy_type(name, size);
     if (copied == STK__HOST_TO_DEVICE || copied == STK__HOST_TO_HOST)
         return copied;
-    if (contains(name, size, "InfeedEnqueue") || starts(name, size, "TransferToInfeed"))
+    if (stk__contains(name, size, "InfeedEnqueue") || starts(name, size, "TransferToInfeed"))
         return STK__HOST_TO_DEVICE;
     if (starts_any_case(name, size, "executorstate::process"))
         return STK__HOST_PREPARE;
@@ -235,7 +221,8 @@ bool stk__is_model_work(const char *s, size_t size)
     for (size_t i = 0; i < STK_COUNT(prefixes); i++)
         if (starts(s, size, prefixes[i]))
             return true;
-    return (contains(s, size, "PjRt") && contains(s, size, "Execut")) || contains(s, size, "run_backward");
+    return (stk__contains(s, size, "PjRt") && stk__contains(s, size, "Execut")) ||
+           stk__contains(s, size, "run_backward");
 }
 
 bool stk__is_launch(const char *s, size_t size)
@@ -330,7 +317,8 @@ bool stk__process_is_plane(const stk__trace *t, uint32_t process)
  */
 static bool names_device(const char *s, size_t size)
 {
-    return (contains(s, size, "device:") && !contains(s, size, "device:CPU") && !contains(s, size, "device:XLA_CPU")) ||
+    return (stk__contains(s, size, "device:") && !stk__contains(s, size, "device:CPU") &&
+            !stk__contains(s, size, "device:XLA_CPU")) ||
            starts(s, size, "/gpu:");
 }
 
@@ -400,7 +388,7 @@ static stk__track_role role_of(const stk__trace *t, const uint8_t *category, con
          * TensorFlow 1: "...device:GPU:0 Compute" has the ops as the host sees them, ".../stream:all Compute" the
          * kernels.
          */
-        if (k->file < t->file_count && has_streams[k->file] && !contains(process_name, process_size, "stream:"))
+        if (k->file < t->file_count && has_streams[k->file] && !stk__contains(process_name, process_size, "stream:"))
             return STK__ROLE_HOST;
         return is_derived_row(name, size) ? STK__ROLE_DERIVED : STK__ROLE_DEVICE;
     }
@@ -417,7 +405,7 @@ static uint8_t *roles_new(const stk__trace *t, const uint8_t *category)
         for (size_t i = 0; i < t->process_count; i++) {
             size_t size;
             const char *name = process_text(t, (uint32_t)i, &size);
-            if (t->processes[i].file < t->file_count && contains(name, size, "/stream:"))
+            if (t->processes[i].file < t->file_count && stk__contains(name, size, "/stream:"))
                 has_streams[t->processes[i].file] = true;
         }
         for (size_t i = 0; i < t->track_count; i++)
@@ -473,20 +461,6 @@ static bool find_device(const stk__classifier *c)
 
 enum { HINT_CHECKS = 16, HINT_SLICES = 4096 };
 
-/* First slice of the track that starts at `ts` or later. */
-static size_t first_from(const stk__trace *t, const stk__trace_track *k, int64_t ts)
-{
-    size_t low = k->first_slice, high = low + k->slice_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (t->slices.ts[middle] < ts)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool is_model_slice(const stk__trace *t, size_t slice, bool launches)
 {
     size_t size;
@@ -501,7 +475,7 @@ static bool names_a_fetch(const stk__trace *t, size_t slice)
     size_t size;
     const char *name = stk__trace_text(t, t->slices.name[slice], &size);
     for (const char *const *w = words; *w; w++)
-        if (contains(name, size, *w))
+        if (stk__contains(name, size, *w))
             return true;
     return false;
 }
@@ -520,7 +494,7 @@ static bool is_about_model(const stk__trace *t, size_t slice)
         if (stk__track_root(t, (uint32_t)k) != root)
             continue;
         const stk__trace_track *track = &t->tracks[k];
-        size_t i = first_from(t, track, from);
+        size_t i = stk__first_from(t, track, from);
         const size_t end = STK_MIN((size_t)track->first_slice + track->slice_count, i + HINT_SLICES);
         for (; i < end && t->slices.ts[i] < to; i++)
             if (is_model_slice(t, i, launches))

@@ -58,15 +58,6 @@ typedef struct walk {
 
 /* ---- names ---- */
 
-static bool in_text(const char *s, size_t size, const char *part)
-{
-    const size_t n = strlen(part);
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(s + i, part, n) == 0)
-            return true;
-    return false;
-}
-
 /* "torch/nn/modules/module.py", "/usr/lib/python3/dist-packages/torch/nn/..." */
 static bool lies_in(const stk__python_frame *f, const char *folder)
 {
@@ -102,7 +93,7 @@ static bool is_model_code(const stk__python_frame *f)
 static bool is_framework(const stk__python_frame *f, const char *name)
 {
     if (f->own || lies_in(f, "torch/utils/data/") || lies_in(f, "torch/multiprocessing/") ||
-        in_text(f->file, f->file_size, "/data/"))
+        stk__contains(f->file, f->file_size, "/data/"))
         return false;
     /* The tracer of JAX and TensorFlow gives no directories. */
     if (name[0] == '$' && f->line > 0)
@@ -338,7 +329,8 @@ static bool is_nameless(const walk *w, size_t slice)
 {
     size_t size;
     const char *name = stk__trace_text(w->c->trace, w->c->trace->slices.name[slice], &size);
-    return in_text(name, size, "<lambda>") || in_text(name, size, "<genexpr>") || in_text(name, size, "comp>");
+    return stk__contains(name, size, "<lambda>") || stk__contains(name, size, "<genexpr>") ||
+           stk__contains(name, size, "comp>");
 }
 
 static bool visit(walk *w, size_t n)

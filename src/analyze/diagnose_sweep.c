@@ -354,23 +354,6 @@ stk_status stk__rank_sweep(stk__diagnosis *d, const stk__classifier *c, const ui
 /* ---- what ran in a gap ---- */
 
 /*
- * First slice of the track that starts after the gap's start; those around that start are the one before and its
- * parents.
- */
-static size_t first_after(const stk__trace *t, const stk__trace_track *k, int64_t from)
-{
-    size_t low = k->first_slice, high = low + k->slice_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (t->slices.ts[middle] <= from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/*
  * The slices of a track that touch a gap, one after the other: `up` goes through those around its start, `at` through
  * the rest.
  */
@@ -383,7 +366,8 @@ typedef struct touching {
 static touching touching_start(const stk__trace *t, uint32_t track, const stk__idle_gap *gap)
 {
     const stk__trace_track *k = &t->tracks[track];
-    const size_t after = first_after(t, k, gap->ts);
+    /* Slices around the gap's start are the one before the first behind it, and its parents. */
+    const size_t after = stk__first_from(t, k, gap->ts + 1);
     return (touching){
         .up = after > k->first_slice ? (uint32_t)(after - 1) : STK__NONE,
         .at = after,

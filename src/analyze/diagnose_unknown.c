@@ -140,18 +140,10 @@ static bool tell_host_of_trace(stk__diagnosis *d, const stk__classifier *c)
     return ok;
 }
 
-static bool are_snapshots(const stk__trace *t)
-{
-    for (size_t i = 0; i < t->file_count; i++)
-        if (strcmp(stk__trace_str(t, t->files[i].format), "snapshot") != 0)
-            return false;
-    return t->file_count > 0;
-}
-
 static const char *why_unknown(const stk__diagnosis *d)
 {
     const stk__trace *t = d->trace;
-    if (are_snapshots(t))
+    if (stk__files_are(t, "snapshot"))
         return "this is a snapshot of memory, which has no steps";
     if (t->slices.count)
         return d->steps.count               ? "the steps have no time in them"
@@ -168,7 +160,7 @@ bool stk__explain_unknown(stk__diagnosis *d, const stk__classifier *c)
     d->reason = stk__strdup(why_unknown(d));
     if (!d->reason)
         return false;
-    if (are_snapshots(t))
+    if (stk__files_are(t, "snapshot"))
         return stk__add_advice(d,
                                "what held the memory: stoker top FILE; how it went: the table counter of stoker sql");
     return stk__add_advice(d, "%s", stk__how_to_mark(t)) &&

@@ -780,21 +780,14 @@ static const char *source_name(const stk__top_source *sources, size_t count)
     return count ? names[sources[0]] : "nothing to compare";
 }
 
-/* A snapshot of memory: its slices are remarks beside the samples. */
-static bool is_of_memory(const stk__trace *t)
-{
-    for (size_t i = 0; i < t->file_count; i++)
-        if (strcmp(stk__trace_str(t, t->files[i].format), "snapshot") != 0)
-            return false;
-    return t->samples.count > 0;
-}
-
 /* The most telling source that both have. */
 static stk_status common_source(const stk__trace *before, const stk__trace *after, stk__top_source *out, stk_error *err)
 {
     stk__top_source a[3], b[3];
     const size_t na = stk__top_sources(before, a), nb = stk__top_sources(after, b);
-    if (is_of_memory(before) && is_of_memory(after)) {
+    /* Slices of a snapshot of memory are remarks beside the samples. */
+    if (stk__files_are(before, "snapshot") && stk__files_are(after, "snapshot") && before->samples.count &&
+        after->samples.count) {
         *out = STK__TOP_SAMPLES;
         return STK_OK;
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "analyze/select.h"
 
 #include "base/banned.h"
 
@@ -101,19 +101,10 @@ stk__name_says stk__name_says_of(const char *name, size_t size)
 
 /* ---- calls ---- */
 
-static bool contains(const char *s, size_t size, const char *part)
-{
-    const size_t n = strlen(part);
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(s + i, part, n) == 0)
-            return true;
-    return false;
-}
-
 static bool has_one_of(const char *s, size_t size, const char *const *parts)
 {
     for (; *parts; parts++)
-        if (contains(s, size, *parts))
+        if (stk__contains(s, size, *parts))
             return true;
     return false;
 }

@@ -153,6 +153,41 @@ uint32_t stk__track_of_thread(const stk__trace *t, uint32_t track)
     return t->threads[thread].track < t->track_count ? t->threads[thread].track : root;
 }
 
+size_t stk__first_from(const stk__trace *t, const stk__trace_track *k, int64_t ts)
+{
+    size_t low = k->first_slice, high = low + k->slice_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (t->slices.ts[middle] < ts)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool stk__files_are(const stk__trace *t, const char *format)
+{
+    for (size_t i = 0; i < t->file_count; i++)
+        if (strcmp(stk__trace_str(t, t->files[i].format), format) != 0)
+            return false;
+    return t->file_count > 0;
+}
+
+bool stk__contains(const char *s, size_t size, const char *part)
+{
+    const size_t n = strlen(part);
+    const char *end = s + size;
+    for (const char *p = s; (size_t)(end - p) >= n; p++) {
+        p = memchr(p, part[0], (size_t)(end - p) - n + 1);
+        if (!p)
+            return false;
+        if (memcmp(p, part, n) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool stk__chosen_try_name(stk__chosen *c, stk__string s)
 {
     const bool yes = like_any(c->select->like, c->select->like_count, stk__trace_str(c->trace, s));

@@ -31,6 +31,13 @@ uint32_t stk__track_root(const stk__trace *t, uint32_t track);
 /* The same, and one track for a thread whose files were joined: each of these has a track of its own. */
 uint32_t stk__track_of_thread(const stk__trace *t, uint32_t track);
 
+/* First slice of the track that starts at `ts` or later; its end when none does. */
+size_t stk__first_from(const stk__trace *t, const stk__trace_track *k, int64_t ts);
+/* Whether there are files, and all of them are of this format. */
+bool stk__files_are(const stk__trace *t, const char *format);
+/* Whether a text of this size has the part in it. */
+bool stk__contains(const char *s, size_t size, const char *part);
+
 /* A selection made ready for many rows: a pattern is tried once per distinct text. One thread at a time. */
 typedef struct stk__chosen {
     const stk__trace *trace;

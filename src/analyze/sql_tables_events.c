@@ -145,25 +145,8 @@ static size_t args_set(stk__sql_cursor *c, size_t row)
 
 static void put_arg(const stk__trace *t, sqlite3_context *out, size_t row, unsigned types)
 {
-    const unsigned type = t->args.type[row] & STK__ARG_TYPE;
-    if (!(types >> type & 1))
-        return;
-    switch (type) {
-    case STK__ARG_BOOL:
-    case STK__ARG_INT:
-        sqlite3_result_int64(out, t->args.value[row].integer);
-        break;
-    case STK__ARG_DOUBLE:
-        sqlite3_result_double(out, t->args.value[row].real);
-        break;
-    case STK__ARG_STRING:
-    case STK__ARG_JSON: {
-        size_t size;
-        const char *text = stk__trace_text(t, (stk__string)t->args.value[row].string, &size);
-        sqlite3_result_text64(out, text, size, SQLITE_STATIC, SQLITE_UTF8); /* an empty string is one */
-        break;
-    }
-    }
+    if (types >> (t->args.type[row] & STK__ARG_TYPE) & 1)
+        stk__sql_put_arg(out, t, row);
 }
 
 static const char *arg_type(unsigned type)

@@ -430,26 +430,12 @@ static void file_extent(search *s)
     }
 }
 
-/* First slice of the track that starts at or after `ts`. */
-static size_t first_from(const stk__trace *t, const stk__trace_track *k, int64_t ts)
-{
-    size_t low = k->first_slice, high = low + k->slice_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (t->slices.ts[middle] < ts)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool works_between(const search *s, const uint32_t *tracks, size_t count, int64_t from, int64_t to)
 {
     const stk__trace *t = s->c->trace;
     for (size_t i = 0; i < count; i++) {
         const stk__trace_track *k = &t->tracks[tracks[i]];
-        const size_t at = first_from(t, k, from);
+        const size_t at = stk__first_from(t, k, from);
         if (at < (size_t)k->first_slice + k->slice_count && t->slices.ts[at] < to)
             return true;
     }

@@ -202,14 +202,7 @@ static STK_NOINLINE bool inside_root(const stk__trace *t, uint32_t root, size_t 
 {
     const stk__slices *s = &t->slices;
     const stk__trace_track *k = &t->tracks[root];
-    size_t low = k->first_slice, high = low + k->slice_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (s->ts[middle] <= s->ts[row])
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const size_t low = stk__first_from(t, k, s->ts[row] + 1);
     uint32_t around = low > k->first_slice ? (uint32_t)(low - 1) : STK__NONE;
     for (int i = 0; i < ROOT_LEVELS && around != STK__NONE; i++, around = s->parent[around]) {
         const int64_t end = s->ts[around] + s->dur[around];
