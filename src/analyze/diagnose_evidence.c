@@ -79,9 +79,25 @@ static bool tell_between(stk__diagnosis *d)
     return stk__add_evidence(d, &s);
 }
 
+/* A pattern that matches nothing changes nothing, which must not look as if it had. */
+static bool tell_unmatched(stk__diagnosis *d)
+{
+    stk__words s;
+    bool seen = !d->options.told.wait_count;
+    for (size_t r = 0; r < d->rank_count; r++)
+        seen = seen || d->ranks[r].waits_seen & 1u << STK__WAIT_TOLD;
+    if (seen)
+        return true;
+    stk__text_puts(stk__sentence(&s), "No slice of the training process matches --wait: waits are those that the trace "
+                                      "shows by itself");
+    return stk__add_evidence(d, &s);
+}
+
 static bool tell_waits(stk__diagnosis *d)
 {
     stk__words s;
+    if (!tell_unmatched(d))
+        return false;
     if (d->hints_only)
         stk__text_puts(stk__sentence(&s), "The wait is known from spans with names like \"data\" alone, so the verdict "
                                           "is less certain");

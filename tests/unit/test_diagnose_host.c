@@ -291,6 +291,21 @@ static void told_waits_and_steps_count(void **state)
     done(&a);
 }
 
+static void a_pattern_that_matches_nothing_is_told(void **state)
+{
+    (void)state;
+    static const char *const waits[] = {"nothing*"};
+    made m = start("ProfilerStep#");
+    in_steps(&m, m.main, 0, 5 * MS, "data", "user_annotation");
+    const stk__diagnose_options options = {.told = {.waits = waits, .wait_count = 1}};
+    answer a = ask(&m, &options);
+    bool told = false;
+    for (size_t i = 0; i < a.d->evidence_count; i++)
+        told = told || strstr(a.d->evidence[i], "matches --wait");
+    assert_true(told && near(a.d->input_percent, 50));
+    done(&a);
+}
+
 static void ranks_can_be_chosen(void **state)
 {
     (void)state;
@@ -331,6 +346,7 @@ int main(void)
         cmocka_unit_test(host_ops_without_launches_are_a_question),
         cmocka_unit_test(spans_around_the_training_are_no_waits),
         cmocka_unit_test(told_waits_and_steps_count),
+        cmocka_unit_test(a_pattern_that_matches_nothing_is_told),
         cmocka_unit_test(ranks_can_be_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
