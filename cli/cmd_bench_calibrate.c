@@ -300,7 +300,7 @@ static const cli_option calibrate_options_table[] = {
     CLI_ROW(calibrate_options, design.conclude, const char *, CLI_TEXT, .name = "conclude", .value = "CMD",
             .group = "Design", .help = "run after each run, untimed"),
     CLI_ROW(calibrate_options, design.cleanup, const char *, CLI_TEXT, .name = "cleanup", .letter = 'c', .value = "CMD",
-            .group = "Design", .help = "run once for each command after all runs"),
+            .group = "Design", .help = "run once for each command after all runs, also when they failed"),
     CLI_ROW(calibrate_options, design.metric, const char *, CLI_TEXT, .name = "metric", .value = "NAME",
             .group = "Measure",
             .help = "what is compared: wall, user, system, cpu, or a number of the JSON object that "
@@ -328,7 +328,7 @@ static const cli_example calibrate_examples[] = {
     {"better figures, and hyperfine itself as a witness", "stoker bench calibrate --time 10m --hyperfine"},
     {"for a command of one's own, on one core, by its CPU time",
      "stoker bench calibrate --cpus 1 --metric cpu 'python step.py'"},
-    {"with one that is known to be slower", "stoker bench calibrate 'gzip -k1 <f' --slower 'gzip -k3 <f'"},
+    {"with one that is known to be slower", "stoker bench calibrate 'gzip -1 <f' --slower 'gzip -3 <f'"},
     {NULL, NULL},
 };
 

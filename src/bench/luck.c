@@ -130,7 +130,7 @@ static stk_status judge(double *a, double *b, size_t n, bool paired, double conf
         out->slower[STK__LUCK_MANN_WHITNEY] = found->free.ratio > 1;
         out->called[STK__LUCK_WELCH] = found->free.p_welch < alpha;
         out->slower[STK__LUCK_WELCH] = out->slower[STK__LUCK_MEANS] = means > 1;
-        out->called[STK__LUCK_MEANS] = fabs(means - 1) > MEANS_APART;
+        out->called[STK__LUCK_MEANS] = fmax(means, 1 / means) > 1 + MEANS_APART;
     }
     stk__comparisons_clear(&c);
     return STK_OK;

@@ -32,7 +32,7 @@ typedef enum stk__luck_rule {
     STK__LUCK_VERDICT,      /* ours, with no minimum effect: in turns only */
     STK__LUCK_MANN_WHITNEY, /* p below alpha; these three in hyperfine's order only */
     STK__LUCK_WELCH,        /* p below alpha, as hyperfine's scripts/welch_ttest.py */
-    STK__LUCK_MEANS,        /* the means are more than 5 % apart */
+    STK__LUCK_MEANS,        /* the larger mean is more than 5 % above the smaller */
     STK__LUCK_RULES
 } stk__luck_rule;
 

@@ -199,10 +199,10 @@ static void put_short(const stk__luck_effect *e, stk__text *out)
     const double windows = (double)row->turns.windows;
     stk__text_printf(
         out,
-        "\nIn short: of %zu comparisons of A with itself, by %zu runs of each, %.0f were called a change in "
-        "turns, and\n%.0f in hyperfine's order by Mann-Whitney's test. ",
-        row->turns.windows, row->n, windows * row->turns.rules[STK__LUCK_VERDICT].called,
-        windows * row->order.rules[STK__LUCK_MANN_WHITNEY].called);
+        "\nIn short: of %zu comparisons of A with itself, by %zu runs of each, %.0f were called a change in turns,\n",
+        row->turns.windows, row->n, windows * row->turns.rules[STK__LUCK_VERDICT].called);
+    stk__text_printf(out, "and %.0f in hyperfine's order by Mann-Whitney's test.\n",
+                     windows * row->order.rules[STK__LUCK_MANN_WHITNEY].called);
 }
 
 static size_t all_runs(const stk__luck *l)
@@ -294,6 +294,21 @@ static void json_effect(const stk__luck_story *s, size_t effect, stk__text *t)
     stk__text_puts(t, "]}");
 }
 
+/* All runs, so that anyone can judge them again. */
+static void json_series(const stk__luck_series *s, bool first, stk__text *t)
+{
+    static const char *const kinds[] = {"same", "turns", "order", "hyperfine"};
+    stk__text_printf(t, "%s{\"kind\":\"%s\",\"effect\":%zu,\"sides\":\"", first ? "" : ",", kinds[s->kind], s->effect);
+    for (size_t i = 0; i < s->count; i++)
+        stk__text_putc(t, s->sides[i] ? 'B' : 'A');
+    stk__text_puts(t, "\",\"values\":[");
+    for (size_t i = 0; i < s->count; i++) {
+        stk__text_puts(t, i ? "," : "");
+        stk__text_json_double(t, s->values[i]);
+    }
+    stk__text_puts(t, "]}");
+}
+
 static void json_sizes(const stk__calibration *c, stk__text *t)
 {
     stk__text_puts(t, ",\"sizes\":[");
@@ -324,7 +339,9 @@ void stk__luck_json(const stk__luck_story *s, stk__text *out)
     json_text(out, "limits", s->r->limits);
     json_text(out, "hyperfine", s->hyperfine);
     json_text(out, "metric", s->r->metrics[s->r->primary].name);
-    stk__text_printf(out, ",\"interrupted\":%s,\"seed\":%" PRIu64, s->r->interrupted ? "true" : "false", s->r->seed);
+    const char *quote = s->r->seed > (uint64_t)1 << 53 ? "\"" : "";
+    stk__text_printf(out, ",\"interrupted\":%s,\"seed\":%s%" PRIu64 "%s", s->r->interrupted ? "true" : "false", quote,
+                     s->r->seed, quote);
     put_key(out, "took_s", s->took_s);
     stk__text_printf(out, ",\"all_runs\":%zu,\"runs\":%zu", all_runs(s->l), s->c->runs);
     put_key(out, "median_s", s->c->median_s);
@@ -336,6 +353,9 @@ void stk__luck_json(const stk__luck_story *s, stk__text *out)
     stk__text_puts(out, ",\"effects\":[");
     for (size_t k = 0; k < s->l->effect_count; k++)
         json_effect(s, k, out);
+    stk__text_puts(out, "],\"series\":[");
+    for (size_t i = 0; i < s->l->series_count; i++)
+        json_series(&s->l->series[i], i == 0, out);
     stk__text_puts(out, "],\"notes\":[");
     for (size_t i = 0; i < s->r->note_count; i++) {
         stk__text_puts(out, i ? "," : "");

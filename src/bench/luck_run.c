@@ -11,6 +11,7 @@
 #include "bench/design.h"
 #include "bench/hyperfine.h"
 #include "bench/process_run.h"
+#include "stats/ranks.h"
 
 #include "base/banned.h"
 
@@ -118,8 +119,16 @@ static stk_status take_order(runner *x, size_t effect, size_t rounds, bool b_fir
 static stk_status add_times(runner *x, const stk__result *r, stk_error *err)
 {
     for (size_t v = 0; v < 2; v++) {
-        for (size_t i = 0; i < r->variants[v].runs; i++)
-            STK_TRY(stk__luck_add(x->l, v, r->variants[v].values[r->primary][i], err));
+        for (size_t i = 0; i < r->variants[v].runs; i++) {
+            const double time = r->variants[v].values[r->primary][i];
+            if (!(time > 0))
+                return stk_error_set(
+                    err, STK_IO,
+                    "hyperfine gave a run %g s, since it subtracts what a shell takes: this is too fast "
+                    "for it; let one run do more work",
+                    time);
+            STK_TRY(stk__luck_add(x->l, v, time, err));
+        }
     }
     x->runs += 2 * r->variants[0].runs;
     return STK_OK;
@@ -174,19 +183,32 @@ static size_t runs_per_round(const runner *x)
     return (x->plan->rounds ? 2 : 4) + 4 * real + (x->plan->hyperfine ? 1 + real : 0);
 }
 
+/* The first runs are slow; the median of some more tells what the rest will take. */
+static stk_status time_runs(runner *x, stk_error *err)
+{
+    double times[9], value;
+    size_t n = 0;
+    const int64_t until = stk__now_ns() + (int64_t)(x->plan->time_s * 1e9 / 100);
+    while (n < STK_COUNT(times) && (n == 0 || stk__now_ns() < until)) {
+        const int64_t start = stk__now_ns();
+        tell(x, NULL);
+        STK_TRY(run_trial(x, 0, &value, err));
+        times[n++] = (double)(stk__now_ns() - start) / 1e9;
+    }
+    x->one_s = stk__median_double(times, n);
+    return STK_OK;
+}
+
 static stk_status warm_up(runner *x, stk_error *err)
 {
     double value;
-    const size_t times = STK_MAX(x->e->warmup, (size_t)1); /* one at least, to know what a run takes */
-    const int64_t start = stk__now_ns();
-    for (size_t k = 0; k < times; k++) {
-        for (size_t trial = 0; trial < x->e->trial_count; trial++) {
-            tell(x, NULL);
-            STK_TRY(run_trial(x, trial, &value, err));
-        }
+    for (size_t k = 0; k < x->e->warmup * x->e->trial_count; k++) {
+        tell(x, NULL);
+        STK_TRY(run_trial(x, k % x->e->trial_count, &value, err));
     }
-    x->one_s = (double)(stk__now_ns() - start) / 1e9 / (double)(times * x->e->trial_count);
+    STK_TRY(time_runs(x, err));
     x->runs = 0;
+    x->began_ns = stk__now_ns();
     return STK_OK;
 }
 
