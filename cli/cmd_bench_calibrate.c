@@ -126,9 +126,9 @@ static void show_progress(void *context, const stk__luck_progress *p)
     (void)context;
     stk__text_printf(&t, "calibrate: %s, ", p->what ? p->what : "warm-up");
     cli_text_count(&t, (int64_t)p->runs);
-    stk__text_puts(&t, " runs so far");
+    stk__text_puts(&t, " runs");
     if (isfinite(p->left_s))
-        stk__text_printf(&t, ", about %.0f s left (Ctrl-C: the figures so far)", ceil(p->left_s));
+        stk__text_printf(&t, ", about %.0f s left; Ctrl-C ends it", ceil(p->left_s));
     if (!t.failed)
         cli_live(t.data);
     stk__text_clear(&t);
@@ -257,6 +257,17 @@ static int check_options(const calibrate_options *o, const cli_arguments *argume
     return CLI_OK;
 }
 
+/* Minutes of runs should not end with a picture that cannot be written. */
+static int check_picture(const char *path)
+{
+    stk__new_file f;
+    stk_error err = {0};
+    if (stk__new_file_open(&f, path, &err) != STK_OK)
+        return bench_fail(&err);
+    stk__new_file_abort(&f);
+    return CLI_OK;
+}
+
 static int calibrate_run(const void *options, const cli_arguments *arguments)
 {
     const calibrate_options *o = options;
@@ -264,6 +275,8 @@ static int calibrate_run(const void *options, const cli_arguments *arguments)
     stk_error err = {0};
     contest x = {0};
     int code = check_options(o, arguments);
+    if (code == CLI_OK && o->svg)
+        code = check_picture(o->svg);
     if (code != CLI_OK)
         return code;
     code = bench_launcher_open(&l);

@@ -1,6 +1,7 @@
 /* Luck as tables for the terminal and as JSON. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "bench/luck_report.h"
 #include "bench/quantity.h"
@@ -124,18 +125,22 @@ static void put_found(const stk__luck_effect *e, stk__text *out)
 static void put_effect_title(const stk__luck_story *s, size_t effect, stk__text *out)
 {
     const stk__luck_effect *e = &s->l->effects[effect];
+    const bool time = strcmp(s->r->metrics[s->r->primary].unit, "s") == 0;
     stk__text_putc(out, '\n');
     if (e->scaled) {
-        stk__text_printf(out, "B takes %.4g %% longer (its runs are runs of A, whose times are counted so)",
-                         100 * e->more);
+        stk__text_printf(out, "B %s %.4g %% %s (its runs are runs of A, whose figures are counted so)",
+                         time ? "takes" : "has", 100 * e->more, time ? "longer" : "more");
     } else {
-        if (isnan(e->more))
+        if (isnan(e->more)) {
+            stk__text_puts(out, "B is '");
             stk__put_safe(out, s->r->variants[effect].command, 60);
-        else
+            stk__text_putc(out, '\'');
+        } else {
             stk__text_printf(out, "B has %.4g %% more work", 100 * e->more);
-        stk__text_puts(out, ", and takes ");
+        }
+        stk__text_puts(out, time ? ", and takes " : ", and has ");
         stk__ratio(out, e->truth);
-        stk__text_printf(out, " times as long (by all %zu rounds in turns)", e->truth_rounds);
+        stk__text_printf(out, " times as %s (by all %zu rounds in turns)", time ? "long" : "much", e->truth_rounds);
     }
     stk__text_puts(out, ":\nhow often that is found (in brackets: called the other way round)\n");
 }
@@ -198,10 +203,9 @@ static void put_short(const stk__luck_effect *e, stk__text *out)
     const stk__luck_row *row = &e->rows[at];
     const double windows = (double)row->turns.windows;
     stk__text_printf(
-        out,
-        "\nIn short: of %zu comparisons of A with itself, by %zu runs of each, %.0f were called a change in turns,\n",
+        out, "\nIn short: %zu comparisons of A with itself, by %zu runs of each. Called a change: %.0f in turns, ",
         row->turns.windows, row->n, windows * row->turns.rules[STK__LUCK_VERDICT].called);
-    stk__text_printf(out, "and %.0f in hyperfine's order by Mann-Whitney's test.\n",
+    stk__text_printf(out, "%.0f in\nhyperfine's order (Mann-Whitney).\n",
                      windows * row->order.rules[STK__LUCK_MANN_WHITNEY].called);
 }
 

@@ -90,7 +90,7 @@ static stk_status add_run(runner *x, size_t trial, bool b, const char *what, stk
     return stk__luck_add(x->l, b, value, err);
 }
 
-/* Rounds in turns, ABBA or BAAB, with trial `effect` as B; effect 0 is A itself. */
+/* Rounds in turns, with trial `effect` as B; effect 0 is A itself. */
 static stk_status take_turns(runner *x, size_t effect, size_t rounds, stk_error *err)
 {
     STK_TRY(stk__luck_begin(x->l, effect ? STK__LUCK_TURNS : STK__LUCK_SAME, effect, err));

@@ -127,8 +127,8 @@ def test_runs_take_turns_and_then_follow_each_other(program, directory):
     assert [s["kind"] for s in found["series"]] == ["same", "turns", "order"]
     assert found["series"][2]["sides"] == "AAAAAABBBBBB" * 2
     for series in found["series"][:2]:
-        for at in range(0, 24, 4):
-            assert series["sides"][at:at + 4] in ("ABBA", "BAAB"), series
+        for at in range(0, 24, 2):
+            assert series["sides"][at:at + 2] in ("AB", "BA"), series
 
 
 def test_a_command_alone_stands_for_slower_ones(program, directory):
@@ -172,7 +172,7 @@ def test_another_metric_is_not_kept_for_wall_time(program, directory):
 
 def test_text_says_how_many(program, directory):
     done = calibrate(program, directory, "--rounds", "12", "true", "--slower", "sleep 0.01")
-    for words in ("A against itself", "In short: of ", "sleep 0.01, and takes ", "(by all 12 rounds in turns)"):
+    for words in ("A against itself", "In short: ", "B is 'sleep 0.01', and takes ", "(by all 12 rounds in turns)"):
         assert words in done.stdout, done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) < 130, done.stdout
 
@@ -183,11 +183,13 @@ def test_wrong_calls_run_nothing(program, directory):
                         [["--rounds", "11", touch, "--slower", touch], "at least 12"],
                         [["--rounds", "20", "--time", "1s", touch], "do not go together"],
                         [["--slower", touch], "wants a COMMAND"],
+                        [["--time", "never", touch], "--time wants"],
                         [["--hyperfine", "--metric", "cpu", touch], "--metric cpu"],
                         [[touch] + 8 * ["--slower", touch], "at most 7"]):
         done = calibrate(program, directory, *args, code=2)
         assert words in done.stderr, (args, done.stderr)
-    assert ran(directory) == []
+    done = calibrate(program, directory, "--rounds", "6", "--svg", "not/there.svg", touch, code=1)
+    assert "there.svg" in done.stderr and ran(directory) == [] and os.listdir(directory) == [], done.stderr
 
 
 def test_a_command_that_fails_ends_it_with_the_figures_so_far(program, directory):
@@ -201,6 +203,12 @@ def test_a_command_that_fails_ends_it_with_the_figures_so_far(program, directory
 def test_too_little_time_is_told_with_what_would_do(program, directory):
     done = calibrate(program, directory, "--time", "500ms", "sleep 0.1", code=2)
     assert "--time" in done.stderr and "wanted at least" in done.stderr, done.stderr
+
+
+def test_the_page_has_the_figures_of_its_file(program, directory):
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/luck_page.py")
+    done = subprocess.run([sys.executable, script, "--check"], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_time_ends_it(program, directory):
