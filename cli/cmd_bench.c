@@ -129,9 +129,9 @@ static void add_notes(session *s)
     const double fail_over = s->o->rule.fail_over;
     for (size_t i = 0; i < s->comparisons.count && fail_over > 0; i++) {
         const stk__comparison *c = &s->comparisons.items[i];
-        if (!c->valid || !(c->sd_log > 0))
+        if (!c->valid || !(c->noise > 0) || stk__verdict_worse(c->verdict))
             continue;
-        const double seen = expm1(stk__detectable(c->sd_log, n, s->comparisons.rule.confidence, 0.8));
+        const double seen = expm1(stk__detectable(c->noise, n, stk__rule_confidence(&s->comparisons.rule, 1), 0.8));
         if (isfinite(seen) && seen > fail_over) {
             stk__result_note(
                 &s->result, NULL,
@@ -235,7 +235,9 @@ static void warn_about_gate(const bench_options *o)
     const bool wall = !o->design.metric || strcmp(o->design.metric, "wall") == 0; /* which is what it measured */
     char *path = wall && o->rule.fail_over > 0 && o->design.rounds > 0 ? bench_calibration_path() : NULL;
     if (path && stk__calibration_load(path, &c, NULL) == STK_OK) {
-        const double seen = expm1(stk__detectable(c.sd_log, (size_t)o->design.rounds, o->rule.confidence, 0.8));
+        const stk__rule rule = {.confidence = o->rule.confidence};
+        const double confidence = stk__rule_confidence(&rule, 1);
+        const double seen = expm1(stk__detectable(c.noise, (size_t)o->design.rounds, confidence, 0.8));
         if (isfinite(seen) && seen > o->rule.fail_over)
             cli_say("stoker: by its calibration this machine finds changes from about %.*f %% on in %lld rounds; "
                     "--fail-over %.4g%% asks for more",
@@ -373,10 +375,10 @@ const cli_command cli_command_bench = {
         "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
         "--suite FILE",
     .about =
-        "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
+        "Runs every variant once in each round, in random order, and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"
-        "The verdict is faster, slower, equivalent within the margin, or inconclusive with how many rounds more would tell. "
-        "It rests on the ratio of each round: the median with its exact interval, and a sign-flip permutation test.\n"
+        "The verdict is faster, slower, slower in a part of the runs, equivalent within the margin, or inconclusive with how many rounds more would tell. "
+        "It rests on the ratio of each round: by ranks, with the interval that goes with Wilcoxon's test, and by the means for what a median does not see.\n"
         "Each argument is a command, run by a shell only if it needs one, or a pipeline file with options for 'stoker run'.\n"
         "Subcommands: 'stoker bench calibrate' measures what this machine can tell apart, 'history' draws a log, 'compare' "
         "reads results of other tools, 'convert' rewrites them.",

@@ -71,13 +71,15 @@ stk_status stk__calibration_from(const stk__luck *l, double confidence, stk__cal
     stk__calibration c = {.floor_s = NAN};
     STK_TRY(describe_runs(l, &c, err));
     const stk__luck_effect *e = &l->effects[0];
+    const stk__rule rule = {.confidence = confidence};
+    c.noise = e->noise;
     for (size_t i = 0; i < e->row_count && e->rows[i].turns.windows; i++) {
         c.sizes[i].n = e->rows[i].n;
         c.sizes[i].windows = e->rows[i].turns.windows;
         c.sizes[i].stride = e->rows[i].turns.stride;
         c.sizes[i].paired = e->rows[i].turns.rules[STK__LUCK_VERDICT].called;
         c.sizes[i].sequential = e->rows[i].order.rules[STK__LUCK_MANN_WHITNEY].called;
-        c.sizes[i].detectable = expm1(stk__detectable(c.sd_log, c.sizes[i].n, confidence, 0.8));
+        c.sizes[i].detectable = expm1(stk__detectable(c.noise, c.sizes[i].n, stk__rule_confidence(&rule, 1), 0.8));
     }
     *out = c;
     return STK_OK;
@@ -113,6 +115,7 @@ stk_status stk__calibration_save(const stk__calibration *c, const char *path, st
     put_number(&t, "cv", c->cv);
     put_number(&t, "autocorrelation", c->autocorrelation);
     put_number(&t, "sd_log", c->sd_log);
+    put_number(&t, "noise", c->noise);
     put_number(&t, "floor_s", c->floor_s);
     stk__text_puts(&t, ",\n  \"sizes\": [");
     for (size_t i = 0; i < STK__CALIBRATE_SIZES && c->sizes[i].n; i++)
@@ -209,6 +212,9 @@ static stk_status read_root(const json_t *root, const char *path, stk__calibrati
         return refuse(err, path, "median_s", "a time");
     if (!take_double(root, "cv", 0, 1e300, &c->cv) || !take_double(root, "sd_log", 0, 1e300, &c->sd_log))
         return refuse(err, path, "cv, sd_log", "numbers from 0");
+    c->noise = c->sd_log; /* as before there was a better one */
+    if (json_object_get(root, "noise") && !take_double(root, "noise", 0, 1e300, &c->noise))
+        return refuse(err, path, "noise", "a number from 0");
     /* Its formula stays within these; a little is left for rounding. */
     if (!take_double(root, "autocorrelation", -1.001, 1.001, &c->autocorrelation))
         return refuse(err, path, "autocorrelation", "a number from -1 to 1");

@@ -11,6 +11,7 @@ typedef struct stk__calibration {
     size_t runs;
     double median_s, cv, autocorrelation; /* of the wall times in the order in which they ran */
     double sd_log;                        /* of ln(b/a) of the pairs */
+    double noise;                         /* the same, but outliers hardly count: what plans are made with */
     /*
      * Windows of n rounds, both designs from the same 2n runs: share that is called a change though nothing changed.
      * Sizes grow; n is 0 where the rounds were too few for another one.

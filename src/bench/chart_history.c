@@ -99,10 +99,10 @@ static void put_verdicts(history_chart *k, size_t benchmark, double top, stk__te
 {
     for (size_t i = 0; i < k->rows; i++) {
         const stk__verdict verdict = stk__words_row_verdict(k->log, k->first + i, benchmark);
-        if (verdict == STK__FASTER)
+        if (stk__verdict_better(verdict))
             stk__svg_mark_put(out, STK__MARK_UP, x_of(k, i), top - 7, 5,
                               "fill=\"" STK__SVG_BLUE "\" stroke=\"" STK__SVG_INK "\"");
-        else if (verdict == STK__SLOWER)
+        else if (stk__verdict_worse(verdict))
             stk__svg_mark_put(out, STK__MARK_DOWN, x_of(k, i), top - 7, 5,
                               "fill=\"#ffffff\" stroke=\"" STK__SVG_ORANGE "\" stroke-width=\"2\"");
     }

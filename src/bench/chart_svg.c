@@ -142,9 +142,9 @@ static void put_ratio_mark(const stk__comparison *x, const stk__axis *axis, doub
     stk__svg_line(out, from, y, to, y, ink);
     stk__svg_line(out, from, y - 5, from, y + 5, ink);
     stk__svg_line(out, to, y - 5, to, y + 5, ink);
-    if (x->verdict == STK__FASTER)
+    if (stk__verdict_better(x->verdict))
         stk__svg_mark_put(out, STK__MARK_DIAMOND, at, y, 6, "fill=\"" STK__SVG_BLUE "\" stroke=\"" STK__SVG_INK "\"");
-    else if (x->verdict == STK__SLOWER)
+    else if (stk__verdict_worse(x->verdict))
         stk__svg_mark_put(out, STK__MARK_DIAMOND, at, y, 6, "fill=\"" STK__SVG_ORANGE "\" stroke=\"" STK__SVG_INK "\"");
     else if (x->verdict == STK__EQUIVALENT)
         stk__svg_mark_put(out, STK__MARK_SQUARE, at, y, 6, "fill=\"#ffffff\" stroke=\"" STK__SVG_INK "\"");

@@ -102,7 +102,7 @@ static bool by_width(const lab *x)
     return x->e->width > 0 && x->e->pair_count > 0;
 }
 
-/* An even number, so that ABBA is whole. Only the time of the warm-up goes into it, never what it compares. */
+/* Only the time of the warm-up goes into it, never what it compares. */
 static size_t choose_rounds(const lab *x, double round_s)
 {
     if (by_width(x))
@@ -112,7 +112,7 @@ static size_t choose_rounds(const lab *x, double round_s)
     if (!(round_s > 0))
         return AUTO_LEAST;
     const double fit = AUTO_S / round_s;
-    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit / 2 * 2;
+    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
 }
 
 /* Share of the machine that others took since `start`, or 0 where that cannot be known. */

@@ -312,7 +312,7 @@ static stk_status take_cell(csv_reader *r, size_t part, const char *benchmark, s
 
 static bool is_verdict(const char *word)
 {
-    for (int v = STK__INCONCLUSIVE; v <= STK__EQUIVALENT; v++)
+    for (int v = STK__INCONCLUSIVE; v < STK__VERDICTS; v++)
         if (strcmp(word, stk__verdict_name((stk__verdict)v)) == 0)
             return true;
     return false;

@@ -96,7 +96,7 @@ size_t stk__luck_rounds(const stk__luck *l)
 
 typedef struct judgement {
     bool called[STK__LUCK_RULES], slower[STK__LUCK_RULES];
-    double ratio, low, high;
+    double ratio, low, high, noise;
 } judgement;
 
 static double mean_of(const double *values, size_t n)
@@ -121,10 +121,11 @@ static stk_status judge(double *a, double *b, size_t n, bool paired, double conf
     STK_TRY(stk__compare(&r, &rule, &(stk__compare_pair){0, 1}, 1, 0, &c, err));
     const stk__comparison *found = &c.items[0];
     const double alpha = 1 - confidence, means = mean_of(b, n) / mean_of(a, n);
-    *out = (judgement){.ratio = paired ? found->ratio : means, .low = found->low, .high = found->high};
+    *out = (judgement){
+        .ratio = paired ? found->ratio : means, .low = found->low, .high = found->high, .noise = found->noise};
     if (paired) {
-        out->called[STK__LUCK_VERDICT] = found->verdict != STK__INCONCLUSIVE && found->verdict != STK__EQUIVALENT;
-        out->slower[STK__LUCK_VERDICT] = found->verdict == STK__SLOWER;
+        out->slower[STK__LUCK_VERDICT] = stk__verdict_worse(found->verdict);
+        out->called[STK__LUCK_VERDICT] = out->slower[STK__LUCK_VERDICT] || stk__verdict_better(found->verdict);
     } else {
         out->called[STK__LUCK_MANN_WHITNEY] = found->free.p_mann_whitney < alpha;
         out->slower[STK__LUCK_MANN_WHITNEY] = found->free.ratio > 1;
@@ -326,27 +327,34 @@ static stk_status by_changes(workbench *t, size_t effect, stk__luck_kind kind, s
 
 /* ---- all of it ---- */
 
-/* What the two programs really differ by, from all rounds in which they took turns. */
-static stk_status find_truth(workbench *t, size_t effect, stk__luck_effect *e, stk_error *err)
+/* All rounds of a kind as one comparison. */
+static stk_status judge_rounds(workbench *t, stk__luck_kind kind, size_t effect, judgement *out, size_t *out_rounds,
+                               stk_error *err)
 {
-    e->truth = 1 + e->more;
-    e->truth_rounds = 0;
-    if (effect == 0 || e->scaled)
-        return STK_OK;
     size_t n = 0;
     for (size_t i = 0; i < t->l->series_count; i++) {
         const stk__luck_series *s = &t->l->series[i];
-        for (size_t k = 0; k < s->count / 2 && s->kind == STK__LUCK_TURNS && s->effect == effect; k++) {
+        for (size_t k = 0; k < s->count / 2 && s->kind == kind && s->effect == effect; k++) {
             const bool swapped = s->sides[2 * k];
             t->a[n] = s->values[2 * k + swapped];
             t->b[n++] = s->values[2 * k + !swapped];
         }
     }
-    judgement j = {.ratio = NAN};
-    if (n)
-        STK_TRY(judge(t->a, t->b, n, true, t->confidence, t->seed, &j, err));
-    e->truth = j.ratio;
-    e->truth_rounds = n;
+    *out = (judgement){.ratio = NAN, .noise = NAN};
+    *out_rounds = n;
+    return n ? judge(t->a, t->b, n, true, t->confidence, t->seed, out, err) : STK_OK;
+}
+
+/* What the two programs really differ by. */
+static stk_status find_truth(workbench *t, size_t effect, stk__luck_effect *e, stk_error *err)
+{
+    const bool labelled = effect == 0 || e->scaled;
+    judgement j;
+    size_t rounds;
+    STK_TRY(judge_rounds(t, labelled ? STK__LUCK_SAME : STK__LUCK_TURNS, labelled ? 0 : effect, &j, &rounds, err));
+    e->truth = labelled ? 1 + e->more : j.ratio;
+    e->truth_rounds = labelled ? 0 : rounds;
+    e->noise = j.noise;
     return STK_OK;
 }
 

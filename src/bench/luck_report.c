@@ -352,6 +352,7 @@ void stk__luck_json(const stk__luck_story *s, stk__text *out)
     put_key(out, "cv", s->c->cv);
     put_key(out, "autocorrelation", s->c->autocorrelation);
     put_key(out, "sd_log", s->c->sd_log);
+    put_key(out, "noise", s->c->noise);
     put_key(out, "floor_s", s->c->floor_s);
     json_sizes(s->c, out);
     stk__text_puts(out, ",\"effects\":[");

@@ -35,10 +35,15 @@ void stk__words_percent(double fraction, stk__text *out);
 void stk__words_p(double p, stk__text *out);
 /* "0.941..0.985" */
 void stk__words_interval(double low, double high, stk__text *out);
-/* "B is faster", "B is smaller", "A and B are equivalent within 2 %", "inconclusive" */
+/* "+24 % (+12..+37 %)" */
+void stk__words_change(double ratio, double low, double high, stk__text *out);
+/*
+ * "B is faster", "B is smaller", "A and B are equivalent within 2 %", "inconclusive"; of a tail "same median, but B is
+ * slower in 30 % of its runs: mean +24 % (+12..+37 %)".
+ */
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* Why there is no clearer verdict: "about 30 more rounds would tell"; nothing where there is one. Not escaped. */
-void stk__words_reason(const stk__comparisons *c, size_t index, stk__text *out);
+void stk__words_reason(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* How many times as good b is as a, with its interval: 1/ratio for times. */
 void stk__words_gain(const stk__result *r, const stk__comparison *c, double *out_gain, double *out_low,
                      double *out_high);

@@ -9,7 +9,9 @@
 #include "base/compiler.h"
 #include "stats/describe.h"
 #include "stats/distributions.h"
+#include "stats/flips.h"
 #include "stats/paired.h"
+#include "stats/signed_rank.h"
 #include "stats/unpaired.h"
 
 enum { MAX_VALUES = 100000, MAX_WORD = 32 };
@@ -43,9 +45,9 @@ static bool do_paired(double *a, double *b)
         printf("error %s\n", err.message);
         return true;
     }
-    printf("%.17g %.17g %.17g %d %.17g %.17g %.17g %zu %zu %.17g %d %.17g %d\n", r.ratio, r.low, r.high, r.covered,
-           r.hodges_lehmann, r.mean_log, r.sd_log, r.smaller, r.equal, r.p_flip, r.flip_exact, r.p_wilcoxon,
-           r.wilcoxon_exact);
+    printf("%.17g %.17g %.17g %d %.17g %.17g %zu %zu %.17g %d %.17g %.17g %.17g %.17g\n", r.ratio, r.low, r.high,
+           r.covered, r.median, r.sd_log, r.smaller, r.equal, r.p, r.exact, r.means.ratio, r.means.low, r.means.high,
+           r.means.p);
     return true;
 }
 
@@ -54,12 +56,12 @@ static bool do_differences(double *d)
 {
     uint64_t seed;
     size_t n;
-    double flip, wilcoxon;
+    double wilcoxon;
     bool flip_exact, wilcoxon_exact;
     if (scanf("%" SCNu64, &seed) != 1 || !read_count(&n) || !read_values(d, n))
         return false;
-    if (stk__sign_flip_test(d, n, seed, &flip, &flip_exact, NULL) != STK_OK ||
-        stk__wilcoxon_test(d, n, &wilcoxon, &wilcoxon_exact, NULL) != STK_OK)
+    const double flip = stk__sign_flip_p(d, n, seed, &flip_exact);
+    if (stk__signed_rank_test(d, n, &wilcoxon, &wilcoxon_exact, NULL) != STK_OK)
         return false;
     printf("%.17g %d %.17g %d\n", flip, flip_exact, wilcoxon, wilcoxon_exact);
     return true;

@@ -86,7 +86,7 @@ def test_slower_and_faster(program, directory):
     assert "B is slower" in done.stdout, done.stdout
     assert "seed 7" in done.stdout, done.stdout
     assert re.search(r"^ *A  0\.01 .*\n *B  0\.05 ", done.stdout, re.M), done.stdout
-    assert re.search(r"B/A \d", done.stdout) and "sign-flip" in done.stdout, done.stdout
+    assert re.search(r"B/A \d", done.stdout) and "Wilcoxon" in done.stdout, done.stdout
     assert re.search(r"\bCI \d", done.stdout), done.stdout
     assert done.stderr == "", done.stderr
     result = bench_json(program, directory, LONG, SHORT, *ROUNDS)

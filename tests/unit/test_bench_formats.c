@@ -191,13 +191,16 @@ static void stoker_comparisons_have_their_figures(void **state)
     assert_string_equal(json_string_value(json_object_get(x, "b")), "stored x-2");
     assert_string_equal(json_string_value(json_object_get(x, "metric")), "wall");
     assert_string_equal(json_string_value(json_object_get(x, "verdict")), "slower");
-    assert_string_equal(json_string_value(json_object_get(x, "test")), "sign-flip (exact)");
+    assert_string_equal(json_string_value(json_object_get(x, "test")), "Wilcoxon (exact)");
     assert_true(json_number_value(json_object_get(x, "ratio")) == c.items[0].ratio);
     assert_true(json_number_value(json_object_get(x, "ci_low")) == c.items[0].low);
     assert_true(json_number_value(json_object_get(x, "ci_high")) == c.items[0].high);
     assert_true(json_number_value(json_object_get(x, "p")) == c.items[0].p_holm);
     assert_true(json_number_value(json_object_get(x, "p_raw")) == c.items[0].p);
-    assert_true(json_number_value(json_object_get(x, "p_wilcoxon")) == c.items[0].pair.p_wilcoxon);
+    assert_true(json_number_value(json_object_get(x, "median_ratio")) == c.items[0].median);
+    assert_true(json_number_value(json_object_get(x, "mean_ratio")) == c.items[0].means.ratio);
+    assert_true(json_number_value(json_object_get(x, "p_mean")) == c.items[0].means.p);
+    assert_true(json_is_null(json_object_get(x, "by_cpu"))); /* wall time tells */
     assert_true(json_is_null(json_object_get(x, "more_rounds")));
     assert_true(json_number_value(json_object_get(root, "confidence")) == 0.95);
     const json_t *a = json_array_get(json_object_get(root, "variants"), 0);
@@ -216,7 +219,7 @@ static void stoker_comparison_without_figures_is_null(void **state)
     const stk__comparisons c = {.items = &item, .count = 1, .rule = {.confidence = 0.9}};
     json_t *root = written_json(&r, &c, STK__BENCH_STOKER);
     const json_t *x = json_array_get(json_object_get(root, "comparisons"), 0);
-    const char *const keys[] = {"ratio", "ci_low", "ci_high", "p", "p_raw", "p_welch", "hodges_lehmann"};
+    const char *const keys[] = {"ratio", "ci_low", "ci_high", "p", "p_raw", "mean_ratio", "p_mean", "far_above"};
     for (size_t i = 0; i < STK_COUNT(keys); i++)
         assert_true(json_is_null(json_object_get(x, keys[i])));
     assert_string_equal(json_string_value(json_object_get(x, "verdict")), "inconclusive");

@@ -25,7 +25,7 @@ typedef struct {
     uint8_t b_first[ROUNDS];
 } noise;
 
-/* Runs of about 1 s that take turns ABBA; each remembers `memory` of the deviation of the one before it. */
+/* Runs of about 1 s that take turns; each remembers `memory` of the deviation of the one before it. */
 static void make_noise(noise *x, uint64_t seed, double memory, double drift)
 {
     double deviation = 0;
@@ -88,7 +88,8 @@ static shares shares_of(uint64_t seed, double memory, double drift)
         assert_true(fabs(c.median_s - 1) < 0.05);
         assert_true(drift > 0 ? c.autocorrelation > 0.6 : fabs(c.autocorrelation) < 0.1);
         if (memory == 0 && drift == 0)
-            assert_true(fabs(c.cv - 0.03) < 0.003 && fabs(c.sd_log - 0.03 * sqrt(2)) < 0.004);
+            assert_true(fabs(c.cv - 0.03) < 0.003 && fabs(c.sd_log - 0.03 * sqrt(2)) < 0.004 &&
+                        fabs(c.noise / c.sd_log - 1) < 0.1);
         for (size_t i = 0; i < STK__CALIBRATE_SIZES; i++) {
             const double windows = (double)c.sizes[i].windows;
             sum.paired += c.sizes[i].paired * windows;
@@ -128,7 +129,7 @@ static void calibration_uses_windows_that_follow_each_other_when_there_are_enoug
         assert_int_equal(c.sizes[i].n, sizes[i]);
         assert_int_equal(c.sizes[i].stride, sizes[i]);
         assert_int_equal(c.sizes[i].windows, windows[i]);
-        assert_true(fabs(c.sizes[i].detectable - expm1(stk__detectable(c.sd_log, sizes[i], 0.95, 0.8))) < 1e-15);
+        assert_true(fabs(c.sizes[i].detectable - expm1(stk__detectable(c.noise, sizes[i], 0.96, 0.8))) < 1e-15);
         assert_true(c.sizes[i].detectable > 0 && (i == 0 || c.sizes[i].detectable < c.sizes[i - 1].detectable));
     }
 }
@@ -243,6 +244,7 @@ static void calibration_file_gives_back_what_was_saved(void **state)
         memset(&back, 0x5a, sizeof back);
         assert_int_equal(stk__calibration_load(path, &back, NULL), STK_OK);
         assert_true(back.runs == c.runs && back.median_s == c.median_s && back.cv == c.cv && back.sd_log == c.sd_log);
+        assert_true(back.noise == c.noise && c.noise > 0);
         assert_true(back.autocorrelation == c.autocorrelation && back.time_s == c.time_s);
         assert_true(known ? back.floor_s == c.floor_s : isnan(back.floor_s));
         assert_string_equal(back.machine, c.machine);
@@ -312,6 +314,7 @@ static void calibration_file_that_is_damaged_is_refused(void **state)
         {"1.5", "-1.5"},
         {"\"cv\":0.1", "\"cv\":null"},
         {"\"cv\":0.1", "\"cv\":0.1,\"cv\":0.1"},
+        {"\"sd_log\":0.1", "\"sd_log\":0.1,\"noise\":-1"},
         {"\"autocorrelation\":0.5", "\"autocorrelation\":1.5"},
         {"\"floor_s\":null", "\"floor_s\":true"},
         {"\"floor_s\":null,", ""},
