@@ -8,6 +8,7 @@
 import json
 import pathlib
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE, KEPT = ROOT / "docs/guide/luck.md", ROOT / "docs/img/luck.json"
@@ -25,6 +26,10 @@ def found(rule):
     """"45 %", with what was called the other way round in brackets."""
     wrong = rule["called"] - rule["right"]
     return percent(rule["right"]) + (f" ({percent(wrong)})" if wrong > 1e-9 else "")
+
+
+def words(text):
+    return textwrap.fill(text, 120) + "\n"
 
 
 def cells(*values):
@@ -46,9 +51,10 @@ def by_hyperfine(figures):
     if not sizes:
         return ""
     own = sizes[-1]["hyperfine"]
-    return (f"\n{figures['hyperfine']} itself ran the program against itself {own['windows']} times, by {sizes[-1]['runs']}"
-            f" runs of each.\nIn {percent(own['mann_whitney']['called'])} of its files Mann-Whitney's test calls a "
-            f"change, in {percent(own['welch']['called'])} Welch's.\n")
+    hits = {rule: round(own[rule]["called"] * own["windows"]) for rule in ORDER_RULES}
+    return "\n" + words(f"{figures['hyperfine']} itself ran the program against itself {own['windows']} times, by "
+                        f"{sizes[-1]['runs']} runs of each. Mann-Whitney's test calls a change in {hits['mann_whitney']} of "
+                        f"the files that it wrote, Welch's in {hits['welch']}.")
 
 
 def real_changes(figures):
@@ -66,12 +72,14 @@ def real_changes(figures):
 
 
 def section(figures):
-    runs = f"{figures['all_runs']:,}"
-    return (f"{figures['machine']}: {runs} runs in {figures['took_s'] / 60:.0f} minutes. One takes "
-            f"{1000 * figures['median_s']:.1f} ms, give or take {100 * figures['cv']:.0f} %. Nothing changed, and this is "
-            "how often\na change is called:\n\n" + false_alarms(figures) + by_hyperfine(figures) +
-            "\nAnd when B really is slower, how often that is found (in brackets: how often B is called the faster "
-            "one), how far off\nthe ratio is, and how often its interval holds the true one:\n\n" + real_changes(figures))
+    others = ", which others were using too" if figures["autocorrelation"] > 0.3 else ""
+    return (words(f"{figures['machine']}{others}: {figures['all_runs']:,} runs in "
+                  f"{figures['took_s'] / 60:.0f} minutes. One takes {1000 * figures['median_s']:.1f} ms, give or take "
+                  f"{100 * figures['cv']:.0f} %. Nothing changed, and this is how often a change is called:") +
+            "\n" + false_alarms(figures) + by_hyperfine(figures) + "\n" +
+            words("And when B really is slower, how often that is found (in brackets: how often B is called the faster "
+                  "one), how far off the ratio is, and how often its interval holds the true one:") +
+            "\n" + real_changes(figures))
 
 
 def main(arguments):
