@@ -27,7 +27,7 @@ class Pair:
     low: float  # the interval that covers it with 95 %
     high: float
     p: float  # how likely ratios so far from 1 are when both are the same
-    verdict: str  # of b: "faster", "slower", "equivalent" or "inconclusive"
+    verdict: str  # of b: "faster", "slower", "equivalent", "inconclusive", or "faster-tail", "slower-tail" (by the mean)
 
     def __init__(self, figures: dict[str, Any]) -> None:
         self.a = figures["a"]
@@ -38,7 +38,7 @@ class Pair:
     @property
     def faster(self) -> str | None:
         """The name of the faster one by the verdict, or None."""
-        return {"faster": self.b, "slower": self.a}.get(self.verdict)
+        return {"faster": self.b, "slower": self.a}.get(self.verdict.removesuffix("-tail"))
 
     def __repr__(self) -> str:
         figures = f"{self.ratio:.3f}, {self.low:.3f} to {self.high:.3f}"
@@ -99,10 +99,10 @@ class Comparison:
         Of more than two: the one with the least ratio among those that are faster than the first; the first when all
         others are slower.
         """
-        better = [pair for pair in self.pairs if pair.verdict == "faster"]
+        better = [pair for pair in self.pairs if pair.faster == pair.b]
         if better:
             return min(better, key=lambda pair: pair.ratio).b
-        return self.pairs[0].a if all(pair.verdict == "slower" for pair in self.pairs) else None
+        return self.pairs[0].a if all(pair.faster == pair.a for pair in self.pairs) else None
 
     @property
     def seconds(self) -> dict[str, float]:
