@@ -132,6 +132,8 @@ int bench_trials_make(bench_trials *t, char *const *commands, size_t count, cons
 int bench_trials_add(bench_trials *t, const char *name, const char *command, const stk__suite_options *options,
                      const bench_design_options *design);
 void bench_trials_clear(bench_trials *t);
+/* Is the first command a misspelt subcommand? Then says so. */
+int bench_check_subcommand(const cli_arguments *arguments);
 
 /* ---- running ---- */
 
@@ -154,6 +156,9 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
 
 /* The metrics of an empty result: the measures, those of pipelines, and the one that decides. */
 int bench_metrics(stk__result *r, const char *metric, const char *unit, bool higher_is_better, bool pipelines);
+
+/* Unit and direction are for a metric that the commands print; metric may be NULL. */
+int bench_check_metric(const char *metric, const char *unit, bool higher_is_better);
 
 /*
  * Runs it with a progress line. CLI_OK also when it was interrupted (r->interrupted); after a failure the exit code,

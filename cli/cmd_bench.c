@@ -246,13 +246,13 @@ static void warn_about_gate(const bench_options *o)
 
 /* ---- options that do not fit together ---- */
 
-static bool is_measure(const char *name)
+static int check_message(const bench_options *o)
 {
-    for (int m = 0; m < STK__MEASURES; m++) {
-        if (strcmp(stk__measure_metric((stk__measure)m).name, name) == 0)
-            return true;
-    }
-    return false;
+    int64_t number;
+    if (!o->message || o->log)
+        return CLI_OK;
+    return cli_usage_error(&cli_command_bench, "--message is for --log%s",
+                           stk__parse_int64(o->message, &number) ? "; the number of rounds is --rounds" : "");
 }
 
 static int check(const bench_options *o, const cli_arguments *arguments)
@@ -272,8 +272,13 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     }
     if ((o->build || o->candidate) && !o->against)
         return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
-    if (o->message && !o->log)
-        return cli_usage_error(me, "--message is for --log");
+    int code = check_message(o);
+    if (code == CLI_OK)
+        code = file ? CLI_OK : bench_check_subcommand(arguments);
+    if (code == CLI_OK && !file)
+        code = bench_check_metric(o->design.metric, o->design.unit, o->design.higher_is_better);
+    if (code != CLI_OK)
+        return code;
     if (o->design.rounds > 0 && o->design.width > 0)
         return cli_usage_error(me, "--rounds fixes the number, --width leaves it open; give one of them");
     if (!file && o->design.max_rounds > 0 && !(o->design.width > 0))
@@ -284,7 +289,7 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--keep-output takes what --show-output lets through; give one of them");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
-    if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
+    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__MEASURES)
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
     if (o->rule.confidence >= 1)
@@ -354,6 +359,33 @@ static const cli_option bench_options_table[] = {
     CLI_OPTION_END,
 };
 
+/* What hyperfine and others call it: lines are pasted from there. */
+static const cli_meaning bench_elsewhere[] = {
+    {"-L", "-P NAME=VALUE,VALUE"},
+    {"--parameter-list", "-P NAME=VALUE,VALUE"},
+    {"--parameter-scan", "-P NAME=START..STOP"},
+    {"-D", "-P NAME=START:STOP:STEP"},
+    {"--parameter-step-size", "-P NAME=START:STOP:STEP"},
+    {"--runs", "--rounds"},
+    {"--min-runs", "--rounds, or --width"},
+    {"--max-runs", "--rounds, or --max-rounds with --width"},
+    {"-M", "--rounds, or --max-rounds with --width"},
+    {"--command-name", "--name"},
+    {"--export-json", "--export hyperfine=FILE, or --export stoker=FILE"},
+    {"--export-csv", "--export csv=FILE"},
+    {"--export-markdown", "--export markdown=FILE"},
+    {"-C", "--conclude"},
+    {"--metrics", "--metric, of one; the others are in the report"},
+    {"--reference", "the first command is what the others are compared with"},
+    {"--output", "--show-output, or --keep-output DIR"},
+    {"-N", "without: a shell is taken only for commands that need one"},
+    {"-S", "without: a shell is taken for commands that need one; for another, 'bash -c \"...\"'"},
+    {"--shell", "without: a shell is taken for commands that need one; for another, 'bash -c \"...\"'"},
+    {"--time-unit", "without: the unit follows the figures"},
+    {"-u", "without: the unit follows the figures"},
+    {NULL, NULL},
+};
+
 static const cli_example bench_examples[] = {
     {"which is faster?", "stoker bench 'python train.py --lazy' 'python train.py --stored'"},
     {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
@@ -382,6 +414,7 @@ const cli_command cli_command_bench = {
         "reads results of other tools, 'convert' rewrites them.",
     .options = bench_options_table,
     .examples = bench_examples,
+    .elsewhere = bench_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(bench_options),
     .max_arguments = 1000,

@@ -138,12 +138,11 @@ stk_status stk__import_metric(stk__import *in, const char *name, const char *uni
 stk_status stk__import_counter(stk__import *in, const char *name, const char *unit, bool higher_is_better,
                                size_t *out_index)
 {
-    for (int m = 0; m < STK__MEASURES; m++) {
-        const stk__metric row = stk__measure_metric((stk__measure)m);
-        if (strcmp(row.name, name) == 0)
-            return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);
-    }
-    return stk__import_metric(in, name, unit, higher_is_better, out_index);
+    const stk__measure m = stk__measure_find(name);
+    if (m == STK__MEASURES)
+        return stk__import_metric(in, name, unit, higher_is_better, out_index);
+    const stk__metric row = stk__measure_metric(m);
+    return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);
 }
 
 stk_status stk__import_variant(stk__import *in, const char *name, const char *command, size_t group, size_t *out_index)
