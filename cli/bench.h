@@ -40,7 +40,7 @@ typedef struct bench_output_options {
         CLI_ROW(T, f.svg, const char *, CLI_TEXT, .name = "svg", .value = "FILE", .complete = CLI_FILES,             \
                 .group = "Output", .help = "write a chart"),                                                         \
         CLI_ROW(T, f.exports, cli_list, CLI_LIST, .name = "export", .value = "FORMAT=FILE", .group = "Output",       \
-                .help = "write the runs as stoker, hyperfine, pyperf, google, go or github; may be given again"),    \
+                .help = "write what was measured as one of: " STK__BENCH_WRITTEN_LIST "; may be given again"),       \
         CLI_ROW(T, f.into, const char *, CLI_TEXT, .name = "into", .value = "FILE", .complete = CLI_FILES,           \
                 .group = "Output", .help = "write the tables into a Markdown page, between the marks of --section"), \
         CLI_ROW(T, f.section, const char *, CLI_TEXT, .name = "section", .value = "NAME", .group = "Output",         \
@@ -204,6 +204,8 @@ int bench_suite_read(const char *path, bool ladder, stk__suite *out);
 int bench_ladder(const bench_context *x, const char *path);
 int bench_suite(const bench_context *x, const char *path);
 
+/* The format of that name, for reading or writing; false after saying that there is none. */
+bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out);
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

@@ -336,8 +336,12 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
 static const cli_option bench_options_table[] = {
     CLI_ROW(bench_options, names, cli_list, CLI_LIST, .name = "name", .letter = 'n', .value = "NAME",
             .group = "Commands", .help = "of a command, in order; may be given again (default: where they differ)"),
-    CLI_ROW(bench_options, params, cli_list, CLI_LIST, .name = "param", .letter = 'P', .value = "NAME=V,V",
-            .group = "Commands", .help = "put each value in the place of {NAME}; may be given again for combinations"),
+    CLI_ROW(
+        bench_options, params, cli_list, CLI_LIST, .name = "param", .letter = 'P', .value = "NAME=VALUES",
+        .group = "Commands",
+        .help =
+            "put each value in the place of {NAME}, as in n=1,2,8 or n=1..8 or n=0.5:2:0.5 (START:STOP:STEP); may be given "
+            "again for combinations"),
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
@@ -378,11 +382,11 @@ static const cli_meaning bench_elsewhere[] = {
     {"--metrics", "--metric, of one; the others are in the report"},
     {"--reference", "the first command is what the others are compared with"},
     {"--output", "--show-output, or --keep-output DIR"},
-    {"-N", "without: a shell is taken only for commands that need one"},
-    {"-S", "without: a shell is taken for commands that need one; for another, 'bash -c \"...\"'"},
-    {"--shell", "without: a shell is taken for commands that need one; for another, 'bash -c \"...\"'"},
-    {"--time-unit", "without: the unit follows the figures"},
-    {"-u", "without: the unit follows the figures"},
+    {"-N", "not needed: a shell runs only the commands that need one"},
+    {"-S", "not needed: sh runs the commands that need a shell; for another, 'bash -c \"...\"'"},
+    {"--shell", "not needed: sh runs the commands that need a shell; for another, 'bash -c \"...\"'"},
+    {"--time-unit", "not needed: the unit follows the figures"},
+    {"-u", "not needed: the unit follows the figures"},
     {NULL, NULL},
 };
 

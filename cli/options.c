@@ -46,7 +46,7 @@ static bool say_elsewhere(const cli_command *command, const char *dashes, const 
 {
     for (const cli_meaning *row = command->elsewhere; row && row->name; row++) {
         if (strncmp(row->name, dashes, strlen(dashes)) == 0 && strcmp(row->name + strlen(dashes), name) == 0) {
-            cli_usage_error(command, "unknown option '%s'; here it is: %s", row->name, row->meaning);
+            cli_usage_error(command, "unknown option '%s'; here: %s", row->name, row->meaning);
             return true;
         }
     }
