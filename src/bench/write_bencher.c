@@ -17,14 +17,18 @@ typedef struct measure {
     double factor;
 } measure;
 
-/* Cut at the start of a character; a name that is there already gets a number. */
+/* Without blanks at its ends, which Bencher refuses; cut before a character; a name that is there already gets a number. */
 static const char *fit(stk__name_table *names, const char *name, size_t most)
 {
+    static const char blanks[] = " \t\n\v\f\r";
+    name += strspn(name, blanks);
     size_t size = strlen(name);
     if (size > most) {
         for (size = most; size && ((unsigned char)name[size] & 0xc0) == 0x80;)
             size--;
     }
+    while (size && strchr(blanks, name[size - 1]))
+        size--;
     char *cut = stk__strndup(name, size);
     const char *unique = cut ? stk__names_unique(names, *cut ? cut : "(no name)", " #", 1) : NULL;
     stk__free(cut);

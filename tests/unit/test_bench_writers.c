@@ -305,6 +305,31 @@ static void bencher_names_fit_and_differ(void **state)
     stk__result_clear(&r);
 }
 
+/* Bencher refuses a whole file for one blank at the end of a name. */
+static void bencher_names_have_no_blanks_at_their_ends(void **state)
+{
+    char metric[81];
+    memset(metric, 'm', 80);
+    metric[59] = ' ';
+    metric[80] = 0;
+    stk__result r = {.floor_s = NAN};
+    assert_int_equal(stk__result_add_metric(&r, metric, "points", false, NULL, NULL), STK_OK);
+    const char *const names[] = {" \ta b\n", "a b", " "};
+    for (size_t v = 0; v < STK_COUNT(names); v++) {
+        assert_int_equal(stk__result_add_variant(&r, names[v], "x", 0, NULL, NULL), STK_OK);
+        assert_int_equal(stk__result_add_run(&r, v, &(double){7}, 0, NULL), STK_OK);
+    }
+    metric[59] = 0;
+    stk__text text = write_as(&r, NULL, STK__BENCH_BENCHER, NULL);
+    json_t *root = json_loads(text.data, 0, NULL);
+    assert_true(number_at(root, "a b", metric, "value") == 7);
+    assert_true(number_at(root, "a b #2", metric, "value") == 7);
+    assert_true(number_at(root, "(no name)", metric, "value") == 7);
+    json_decref(root);
+    stk__text_clear(&text);
+    stk__result_clear(&r);
+}
+
 static void writers_tell_when_memory_is_out(void **state)
 {
     stk__result r = make_result("=lazy", "x");
@@ -340,6 +365,7 @@ int main(void)
         cmocka_unit_test(markdown_is_the_report_without_marks),
         cmocka_unit_test(bencher_has_medians_in_nanoseconds),
         cmocka_unit_test(bencher_names_fit_and_differ),
+        cmocka_unit_test(bencher_names_have_no_blanks_at_their_ends),
         cmocka_unit_test(writers_tell_when_memory_is_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
