@@ -89,7 +89,8 @@ typedef struct bench_design_options {
                 .help = "of that number: s, bytes, or any word (default: from its name)"),                             \
         CLI_ROW(T, f.higher_is_better, bool, CLI_FLAG, .name = "higher-is-better", .group = "Measure",                 \
                 .help = "that number is a rate (names that end in _per_s are taken as such)"),                         \
-        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .group = "Limits",           \
+        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .fallback = -1,              \
+                .group = "Limits",                                                                                     \
                 .help = "cores for each run, as in docker run --cpus; 1.5 needs a cgroup that can be written"),        \
         CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Limits",           \
                 .help = "memory for each run, as in 4G: by a cgroup, else by RLIMIT_AS"),                              \

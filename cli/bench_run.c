@@ -132,7 +132,7 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
         .keep_directory = d->keep_output,
         .launch = {.input = d->input,
                    .output = d->show_output ? STK__OUTPUT_SHOW : STK__OUTPUT_DISCARD,
-                   .limits = {.cpus = d->cpus, .memory_bytes = d->memory_bytes},
+                   .limits = {.cpus = d->cpus > 0 ? d->cpus : 0, .memory_bytes = d->memory_bytes},
                    .timeout_ns = d->timeout_ns},
         .rule = bench_rule(rule),
         .progress = quiet ? NULL : show_progress,
@@ -217,7 +217,9 @@ static void say_metrics(void)
 static void say_failure(const stk_error *err, const stk__result *r)
 {
     cli_say_error(err, NULL, NULL);
-    if (strstr(err->message, "exit code") && !strstr(err->message, ": cannot run '") && err->message[0] != '-')
+    if (strstr(err->message, "yntax error"))
+        cli_say("    the shell cannot read that command: are its quotes balanced?");
+    else if (strstr(err->message, "exit code") && !strstr(err->message, ": cannot run '") && err->message[0] != '-')
         cli_say("    --ignore-failure times commands whatever their exit code, --show-output shows what they print");
     else if (strstr(err->message, "longer than"))
         cli_say("    --timeout sets how long a run may take");

@@ -129,6 +129,9 @@ static int param_read(param *p, const char *text)
     p->name = stk__strndup(text, size);
     if (!p->name)
         return no_memory();
+    if (strpbrk(p->name, " \t\n{}"))
+        return cli_usage_error(&cli_command_bench, "--param wants a name without blanks and braces, found '%s'",
+                               p->name);
     if (stk__scan_read(text + size + 1, &p->scan, &err) != STK_OK)
         return cli_usage_error(&cli_command_bench, "--param %s: %s", p->name, err.message);
     if (p->scan.doubtful)

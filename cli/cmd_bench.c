@@ -294,6 +294,8 @@ static int check(const bench_options *o, const cli_arguments *arguments)
                                o->design.metric);
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
+    if (o->design.cpus == 0)
+        return cli_usage_error(me, "--cpus wants more than 0, as in 1 or 0.5");
     return bench_check_output(&o->output, me);
 }
 

@@ -86,6 +86,12 @@ static const cli_option compare_options_table[] = {
     CLI_OPTION_END,
 };
 
+static const cli_meaning compare_elsewhere[] = {
+    {"--to", "--export FORMAT=FILE, or 'stoker bench convert --to FORMAT'"},
+    {"-o", "--export FORMAT=FILE"},
+    {NULL, NULL},
+};
+
 static const cli_example compare_examples[] = {
     {"two runs of hyperfine", "stoker bench compare before.json after.json"},
     {"what Go's benchmarks printed, with a gate for CI", "stoker bench compare --fail-over 5% old.txt new.txt"},
@@ -105,6 +111,7 @@ const cli_command cli_command_bench_compare = {
         "with the words 'unpaired: order not controlled': drift of the machine between them looks like a change.",
     .options = compare_options_table,
     .examples = compare_examples,
+    .elsewhere = compare_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(compare_options),
     .max_arguments = 100,

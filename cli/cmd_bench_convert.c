@@ -62,6 +62,12 @@ static const cli_option convert_options_table[] = {
     CLI_OPTION_END,
 };
 
+static const cli_meaning convert_elsewhere[] = {
+    {"--export", "--to FORMAT -o FILE"},
+    {"--json", "--to stoker"},
+    {NULL, NULL},
+};
+
 static const cli_example convert_examples[] = {
     {"for pyperf's own tools", "stoker bench convert --to pyperf -o pyperf.json runs.json"},
     {"for benchstat", "stoker bench convert --to go runs.json > runs.txt"},
@@ -78,6 +84,7 @@ const cli_command cli_command_bench_convert = {
              "format cannot carry is told.",
     .options = convert_options_table,
     .examples = convert_examples,
+    .elsewhere = convert_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(convert_options),
     .max_arguments = 1,

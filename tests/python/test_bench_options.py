@@ -124,6 +124,8 @@ JUDGING = ("bench", "bench compare")
 def _(call, option):
     found = call.result("--rounds", "1", option, "old", option, "new", "true", "true")
     assert [v["name"] for v in found["variants"]] == ["old", "new"]
+    again = call.result("--rounds", "1", option, "x", option, "x", "true", "true")
+    assert [v["name"] for v in again["variants"]] == ["x", "x (2)"]
 
 
 @case("bench", "--param")
@@ -131,6 +133,8 @@ def _(call, option):
     found = call.result("--rounds", "1", option, "n=0.1:0.3:0.1", option, "m=a,b", "--metric", "x", "echo '{\"x\": {n}}' {m}; " + says("{n}"))
     assert [(v["parameters"], v["times"]) for v in found["variants"]] == [
         ({"n": n, "m": m}, [float(n)]) for n in ("0.1", "0.2", "0.3") for m in ("a", "b")]
+    told = call.run("--rounds", "1", option, "threads=1", "echo {threads} {thread} ${x} {} | awk '{print}'").stderr
+    assert told.count("is no --param") == 1 and "{thread} in" in told and "did you mean {threads}?" in told, told
 
 
 @case(BOTH, "--input")

@@ -12,6 +12,7 @@ try 'touch ran {n}' --param n
 try 'touch ran {n}' --param n=
 try 'touch ran {n}' --param n=1 --param n=2
 try 'touch ran {n}' --param n 1 3
+try 'touch ran {n}' --param 'n =1'
 try 'touch ran {n}' --param n=1,,2
 try 'touch ran {n}' --param n=1,2,1
 try 'touch ran {n}' --param n=1..2000
@@ -26,6 +27,8 @@ try 'touch ran' -m 10
 try 'touch ran' --higher-is-better
 try 'touch ran' --metric rss --unit bytes
 try hystory
+try compare --to go runs.json
+try convert --export go=out runs.json
 try 'touch ran' 'true' --name one
 try 'touch ran' --rounds 8 --width 3%
 try 'touch ran' --rounds 0
@@ -54,6 +57,7 @@ try 'touch ran' --json --svg -
 try 'touch ran' --timeout soon
 try 'touch ran' --memory much
 try 'touch ran' --cpus -1
+try 'touch ran' --cpus 0
 try 'touch ran' --into page.md
 try 'touch ran' --log notes.txt
 try 'touch ran' --ladder steps.toml
