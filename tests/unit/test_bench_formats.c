@@ -621,6 +621,10 @@ static void bad_files_are_refused_with_the_place(void **state)
          "variants[0].measures.wall[0] is -1"},
         {STOKER_HEAD ",\"paired\":true,\"variants\":[{\"name\":\"a\",\"times\":[1]},{\"name\":\"b\",\"times\":[]}]}",
          STK_CORRUPT, "paired, but 'a' has 1 runs and 'b' has 0"},
+        {STOKER_HEAD
+         ",\"paired\":true,\"variants\":[{\"name\":\"a\",\"times\":[1]},{\"name\":\"b\",\"group\":1,\"times\":"
+         "[1,2]},{\"name\":\"c\",\"times\":[1]},{\"name\":\"d\",\"group\":1,\"times\":[1]}]}",
+         STK_CORRUPT, "paired, but 'b' has 2 runs and 'd' has 1"},
         {STOKER_HEAD ",\"metrics\":[{\"name\":\"wall\",\"unit\":\"h\",\"higher_is_better\":false}],\"variants\":[]}",
          STK_INVALID, "the metric 'wall' is there in 'h'"},
         {STOKER_HEAD ",\"variants\":[{\"name\":\"a\",\"times\":[1],\"measures\":{\"wall\":[1,2]},\"exit_codes\":[0]}]}",
