@@ -40,7 +40,7 @@ typedef struct bench_output_options {
         CLI_ROW(T, f.svg, const char *, CLI_TEXT, .name = "svg", .value = "FILE", .complete = CLI_FILES,             \
                 .group = "Output", .help = "write a chart"),                                                         \
         CLI_ROW(T, f.exports, cli_list, CLI_LIST, .name = "export", .value = "FORMAT=FILE", .group = "Output",       \
-                .help = "write the runs as stoker, hyperfine, pyperf, google, go or github; may be given again"),    \
+                .help = "write what was measured as one of: " STK__BENCH_WRITTEN_LIST "; may be given again"),       \
         CLI_ROW(T, f.into, const char *, CLI_TEXT, .name = "into", .value = "FILE", .complete = CLI_FILES,           \
                 .group = "Output", .help = "write the tables into a Markdown page, between the marks of --section"), \
         CLI_ROW(T, f.section, const char *, CLI_TEXT, .name = "section", .value = "NAME", .group = "Output",         \
@@ -89,7 +89,8 @@ typedef struct bench_design_options {
                 .help = "of that number: s, bytes, or any word (default: from its name)"),                             \
         CLI_ROW(T, f.higher_is_better, bool, CLI_FLAG, .name = "higher-is-better", .group = "Measure",                 \
                 .help = "that number is a rate (names that end in _per_s are taken as such)"),                         \
-        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .group = "Limits",           \
+        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .fallback = -1,              \
+                .group = "Limits",                                                                                     \
                 .help = "cores for each run, as in docker run --cpus; 1.5 needs a cgroup that can be written"),        \
         CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Limits",           \
                 .help = "memory for each run, as in 4G: by a cgroup, else by RLIMIT_AS"),                              \
@@ -132,6 +133,8 @@ int bench_trials_make(bench_trials *t, char *const *commands, size_t count, cons
 int bench_trials_add(bench_trials *t, const char *name, const char *command, const stk__suite_options *options,
                      const bench_design_options *design);
 void bench_trials_clear(bench_trials *t);
+/* Is the first command a misspelt subcommand? Then says so. */
+int bench_check_subcommand(const cli_arguments *arguments);
 
 /* ---- running ---- */
 
@@ -154,6 +157,9 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
 
 /* The metrics of an empty result: the measures, those of pipelines, and the one that decides. */
 int bench_metrics(stk__result *r, const char *metric, const char *unit, bool higher_is_better, bool pipelines);
+
+/* Unit and direction are for a metric that the commands print; metric may be NULL. */
+int bench_check_metric(const char *metric, const char *unit, bool higher_is_better);
 
 /*
  * Runs it with a progress line. CLI_OK also when it was interrupted (r->interrupted); after a failure the exit code,
@@ -199,6 +205,8 @@ int bench_suite_read(const char *path, bool ladder, stk__suite *out);
 int bench_ladder(const bench_context *x, const char *path);
 int bench_suite(const bench_context *x, const char *path);
 
+/* The format of that name, for reading or writing; false after saying that there is none. */
+bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out);
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

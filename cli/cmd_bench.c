@@ -248,13 +248,13 @@ static void warn_about_gate(const bench_options *o)
 
 /* ---- options that do not fit together ---- */
 
-static bool is_measure(const char *name)
+static int check_message(const bench_options *o)
 {
-    for (int m = 0; m < STK__MEASURES; m++) {
-        if (strcmp(stk__measure_metric((stk__measure)m).name, name) == 0)
-            return true;
-    }
-    return false;
+    int64_t number;
+    if (!o->message || o->log)
+        return CLI_OK;
+    return cli_usage_error(&cli_command_bench, "--message is for --log%s",
+                           stk__parse_int64(o->message, &number) ? "; the number of rounds is --rounds" : "");
 }
 
 static int check(const bench_options *o, const cli_arguments *arguments)
@@ -274,8 +274,13 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     }
     if ((o->build || o->candidate) && !o->against)
         return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
-    if (o->message && !o->log)
-        return cli_usage_error(me, "--message is for --log");
+    int code = check_message(o);
+    if (code == CLI_OK)
+        code = file ? CLI_OK : bench_check_subcommand(arguments);
+    if (code == CLI_OK && !file)
+        code = bench_check_metric(o->design.metric, o->design.unit, o->design.higher_is_better);
+    if (code != CLI_OK)
+        return code;
     if (o->design.rounds > 0 && o->design.width > 0)
         return cli_usage_error(me, "--rounds fixes the number, --width leaves it open; give one of them");
     if (!file && o->design.max_rounds > 0 && !(o->design.width > 0))
@@ -286,11 +291,13 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--keep-output takes what --show-output lets through; give one of them");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
-    if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
+    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__MEASURES)
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
+    if (o->design.cpus == 0)
+        return cli_usage_error(me, "--cpus wants more than 0, as in 1 or 0.5");
     return bench_check_output(&o->output, me);
 }
 
@@ -333,8 +340,12 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
 static const cli_option bench_options_table[] = {
     CLI_ROW(bench_options, names, cli_list, CLI_LIST, .name = "name", .letter = 'n', .value = "NAME",
             .group = "Commands", .help = "of a command, in order; may be given again (default: where they differ)"),
-    CLI_ROW(bench_options, params, cli_list, CLI_LIST, .name = "param", .letter = 'P', .value = "NAME=V,V",
-            .group = "Commands", .help = "put each value in the place of {NAME}; may be given again for combinations"),
+    CLI_ROW(
+        bench_options, params, cli_list, CLI_LIST, .name = "param", .letter = 'P', .value = "NAME=VALUES",
+        .group = "Commands",
+        .help =
+            "put each value in the place of {NAME}, as in n=1,2,8 or n=1..8 or n=0.5:2:0.5 (START:STOP:STEP); may be given "
+            "again for combinations"),
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
@@ -354,6 +365,33 @@ static const cli_option bench_options_table[] = {
     BENCH_RULE_ROWS(bench_options, rule),
     BENCH_OUTPUT_ROWS(bench_options, output),
     CLI_OPTION_END,
+};
+
+/* What hyperfine and others call it: lines are pasted from there. */
+static const cli_meaning bench_elsewhere[] = {
+    {"-L", "-P NAME=VALUE,VALUE"},
+    {"--parameter-list", "-P NAME=VALUE,VALUE"},
+    {"--parameter-scan", "-P NAME=START..STOP"},
+    {"-D", "-P NAME=START:STOP:STEP"},
+    {"--parameter-step-size", "-P NAME=START:STOP:STEP"},
+    {"--runs", "--rounds"},
+    {"--min-runs", "--rounds, or --width"},
+    {"--max-runs", "--rounds, or --max-rounds with --width"},
+    {"-M", "--rounds, or --max-rounds with --width"},
+    {"--command-name", "--name"},
+    {"--export-json", "--export hyperfine=FILE, or --export stoker=FILE"},
+    {"--export-csv", "--export csv=FILE"},
+    {"--export-markdown", "--export markdown=FILE"},
+    {"-C", "--conclude"},
+    {"--metrics", "--metric, of one; the others are in the report"},
+    {"--reference", "the first command is what the others are compared with"},
+    {"--output", "--show-output, or --keep-output DIR"},
+    {"-N", "not needed: a shell runs only the commands that need one"},
+    {"-S", "not needed: sh runs the commands that need a shell; for another, 'bash -c \"...\"'"},
+    {"--shell", "not needed: sh runs the commands that need a shell; for another, 'bash -c \"...\"'"},
+    {"--time-unit", "not needed: the unit follows the figures"},
+    {"-u", "not needed: the unit follows the figures"},
+    {NULL, NULL},
 };
 
 static const cli_example bench_examples[] = {
@@ -384,6 +422,7 @@ const cli_command cli_command_bench = {
         "reads results of other tools, 'convert' rewrites them.",
     .options = bench_options_table,
     .examples = bench_examples,
+    .elsewhere = bench_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(bench_options),
     .max_arguments = 1000,

@@ -72,10 +72,10 @@ def real_changes(figures):
 
 
 def section(figures):
-    others = ", which others were using too" if figures["autocorrelation"] > 0.3 else ""
-    return (words(f"{figures['machine']}{others}: {figures['all_runs']:,} runs in "
+    return (words(f"{figures['machine']}: {figures['all_runs']:,} runs in "
                   f"{figures['took_s'] / 60:.0f} minutes. One takes {1000 * figures['median_s']:.1f} ms, give or take "
-                  f"{100 * figures['cv']:.0f} %. Nothing changed, and this is how often a change is called:") +
+                  f"{100 * figures['cv']:.0f} %, with a correlation of {figures['autocorrelation']:.2f} between a run and "
+                  "the next. Nothing changed, and this is how often a change is called:") +
             "\n" + false_alarms(figures) + by_hyperfine(figures) + "\n" +
             words("And when B really is slower, how often that is found (in brackets: how often B is called the faster "
                   "one), how far off the ratio is, and how often its interval holds the true one:") +

@@ -179,7 +179,7 @@ static void put_ratio(comparison_chart *k, const stk__axis *axis, size_t i, doub
     }
     stk__svg_text(out, words_at, y - 3, "", k->cell.failed ? "" : k->cell.data, 40);
     stk__text_reset(&k->cell);
-    stk__words_verdict(k->r, k->c, i, &k->cell);
+    stk__words_brief(k->r, k->c, i, &k->cell);
     stk__svg_text(out, words_at, y + 12,
                   x->verdict == STK__INCONCLUSIVE ? "font-size=\"11\" fill=\"" STK__SVG_SOFT "\""
                                                   : "font-size=\"11\" font-weight=\"bold\"",

@@ -17,7 +17,7 @@ enum { HEAD = STK_COUNT(head_columns), TAIL = STK_COUNT(tail_columns), PER_BENCH
 
 /* ---- writing ---- */
 
-static void put_field(stk__text *out, const char *text)
+void stk__log_csv_field(stk__text *out, const char *text)
 {
     const size_t length = strlen(text);
     const bool plain = !strpbrk(text, ",\"\r\n") && (!length || (text[0] != ' ' && text[length - 1] != ' '));
@@ -49,7 +49,7 @@ static void put_name(stk__text *out, const char *name, const char *suffix)
     if (whole.failed)
         out->failed = true;
     else
-        put_field(out, whole.data);
+        stk__log_csv_field(out, whole.data);
     stk__text_clear(&whole);
 }
 
@@ -73,11 +73,11 @@ void stk__log_csv_row(const stk__log *log, const stk__log_row *row, stk__text *o
 {
     stk__log_time(row->time_s, false, out);
     stk__text_printf(out, ",%s,%s,%d,", row->commit, row->parent, row->dirty);
-    put_field(out, row->machine);
+    stk__log_csv_field(out, row->machine);
     stk__text_putc(out, ',');
-    put_field(out, row->limits);
+    stk__log_csv_field(out, row->limits);
     stk__text_putc(out, ',');
-    put_field(out, row->description);
+    stk__log_csv_field(out, row->description);
     for (size_t i = 0; i < log->benchmark_count; i++) {
         stk__text_putc(out, ',');
         put_number(out, row->cells[i].mean);
@@ -86,16 +86,16 @@ void stk__log_csv_row(const stk__log *log, const stk__log_row *row, stk__text *o
         stk__text_printf(out, ",%zu", row->cells[i].n);
     }
     stk__text_putc(out, ',');
-    put_field(out, row->compared);
+    stk__log_csv_field(out, row->compared);
     const double numbers[] = {row->ratio, row->low, row->high, row->p};
     for (size_t i = 0; i < STK_COUNT(numbers); i++) {
         stk__text_putc(out, ',');
         put_number(out, numbers[i]);
     }
     stk__text_printf(out, ",%s,%s,", row->verdict[0] ? (row->paired ? "1" : "0") : "", row->verdict);
-    put_field(out, log->metric);
+    stk__log_csv_field(out, log->metric);
     stk__text_putc(out, ',');
-    put_field(out, log->benchmark_count ? log->units[0] : "");
+    stk__log_csv_field(out, log->benchmark_count ? log->units[0] : "");
 }
 
 /* ---- reading ---- */

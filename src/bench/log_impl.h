@@ -25,6 +25,8 @@ void stk__log_time(int64_t time_s, bool for_people, stk__text *out);
 stk_status stk__log_csv_parse(const char *text, size_t size, const stk__log_paths *paths, stk__log *out,
                               stk_error *err);
 /* Both without a line end. */
+/* Text as one field (RFC 4180), in quotes where it needs them. */
+void stk__log_csv_field(stk__text *out, const char *text);
 void stk__log_csv_header(const stk__log *log, stk__text *out);
 void stk__log_csv_row(const stk__log *log, const stk__log_row *row, stk__text *out);
 

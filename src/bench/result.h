@@ -33,6 +33,8 @@ typedef struct stk__metric {
 
 /* Name, unit and direction of a stk__measure; the strings are constants. */
 stk__metric stk__measure_metric(stk__measure measure);
+/* The measure of that name; STK__MEASURES: there is none. */
+stk__measure stk__measure_find(const char *name);
 
 typedef struct stk__parameter {
     char *name, *value;
@@ -98,5 +100,7 @@ void stk__variant_letters(size_t index, char out[8]);
  * t.py --stored": "lazy", "stored"); the whole command where that does not tell them apart. Each freed by stk__free.
  */
 stk_status stk__variant_names(const char *const *commands, size_t count, char **out_names, stk_error *err);
+/* Copies; a name that is there already becomes "NAME (2)". Each freed by stk__free. */
+stk_status stk__variant_names_unique(const char *const *names, size_t count, char **out_names, stk_error *err);
 
 #endif

@@ -181,20 +181,27 @@ static void put_median(const stk__comparisons *c, const stk__comparison *x, stk_
     }
 }
 
-/* "same median, but B is slower in 30 % of its runs: mean +24 % (+12..+37 %)" */
-static void put_tail(const stk__metric *m, const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+/* "B is slower in 30 % of its runs"; where no runs stand out, "B is slower in the mean" */
+static void put_slow_runs(const stk__metric *m, const stk__comparison *x, stk__text *out)
 {
     const bool worse = (x->means.ratio > 1) != m->higher_is_better;
     const double share = stk__comparison_far(x);
     char a[8], b[8];
     stk__variant_letters(x->a, a);
     stk__variant_letters(x->b, b);
-    put_median(c, x, out);
     if (share > 0)
-        stk__text_printf(out, ", but %s is %s in %.0f %% of its runs: mean ", worse ? b : a, change_word(m, false),
-                         100 * share);
+        stk__text_printf(out, "%s is %s in %.0f %% of its runs", worse ? b : a, change_word(m, false), 100 * share);
     else
-        stk__text_printf(out, ", but %s is %s in the mean: ", b, change_word(m, !worse));
+        stk__text_printf(out, "%s is %s in the mean", b, change_word(m, !worse));
+}
+
+/* "same median, but B is slower in 30 % of its runs: mean +24 % (+12..+37 %)" */
+static void put_tail(const stk__metric *m, const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+{
+    put_median(c, x, out);
+    stk__text_puts(out, ", but ");
+    put_slow_runs(m, x, out);
+    stk__text_puts(out, ": mean ");
     stk__words_change(x->means.ratio, x->means.low, x->means.high, out);
 }
 
@@ -222,6 +229,15 @@ void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t 
         stk__text_puts(out, "inconclusive");
         break;
     }
+}
+
+void stk__words_brief(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
+{
+    const stk__comparison *x = &c->items[index];
+    if (x->verdict == STK__TAIL_FASTER || x->verdict == STK__TAIL_SLOWER)
+        put_slow_runs(&r->metrics[x->metric], x, out);
+    else
+        stk__words_verdict(r, c, index, out);
 }
 
 static void put_too_few(const stk__comparisons *c, const stk__comparison *x, stk__text *out)

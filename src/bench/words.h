@@ -42,6 +42,8 @@ void stk__words_change(double ratio, double low, double high, stk__text *out);
  * slower in 30 % of its runs: mean +24 % (+12..+37 %)".
  */
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
+/* The same for where room is short: of a tail "B is slower in 30 % of its runs". */
+void stk__words_brief(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* Why there is no clearer verdict: "about 30 more rounds would tell"; nothing where there is one. Not escaped. */
 void stk__words_reason(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* How many times as good b is as a, with its interval: 1/ratio for times. */
