@@ -197,11 +197,12 @@ static int evaluate(const calibrate_options *o, contest *x, const stk__result *r
 {
     stk_error err = {0};
     stk__calibration c = {0};
+    if (stk__luck_rounds(&x->luck) < STK__LEAST_ROUNDS && code != CLI_OK)
+        return code;
     if (stk__luck_rounds(&x->luck) < STK__LEAST_ROUNDS) {
-        if (r->interrupted)
-            cli_say("stoker: interrupted before the first %d rounds were complete: nothing to report",
-                    STK__LEAST_ROUNDS);
-        return r->interrupted ? CLI_INTERRUPTED : code;
+        cli_say("stoker: %s before the first %d rounds were complete: nothing to report",
+                r->interrupted ? "interrupted" : "the time was up", STK__LEAST_ROUNDS);
+        return r->interrupted ? CLI_INTERRUPTED : CLI_FAILED;
     }
     stk_status status = stk__luck_judge(&x->luck, CONFIDENCE, r->seed, &err);
     if (status == STK_OK)

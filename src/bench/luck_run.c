@@ -236,8 +236,12 @@ static stk_status choose_piece(runner *x, stk_error *err)
 
 static stk_status run_all(runner *x, stk_error *err)
 {
+    const int64_t start = x->began_ns;
     STK_TRY(warm_up(x, err));
     STK_TRY(choose_piece(x, err));
+    /* Not before: what is too short for a single cycle is told as that. */
+    if (!x->plan->rounds)
+        x->deadline_ns = start + (int64_t)(x->plan->time_s * 1e9);
     size_t done = 0;
     for (size_t cycle = 0; x->plan->rounds == 0 || done < x->plan->rounds; cycle++) {
         const size_t rounds = x->plan->rounds ? STK_MIN(x->piece, x->plan->rounds - done) : x->piece;
@@ -264,9 +268,9 @@ static stk_status open_runner(runner *x, stk_error *err)
 stk_status stk__luck_run(const stk__luck_plan *plan, stk__launcher *launcher, stk__result *r, stk__luck *l,
                          stk_error *err)
 {
-    const int64_t now = stk__now_ns();
-    runner x = {.plan = plan, .e = plan->e, .r = r, .l = l, .launcher = launcher, .began_ns = now};
-    x.deadline_ns = plan->rounds ? INT64_MAX : now + (int64_t)(plan->time_s * 1e9);
+    runner x = {.plan = plan, .e = plan->e, .r = r, .l = l, .launcher = launcher};
+    x.began_ns = stk__now_ns();
+    x.deadline_ns = INT64_MAX;
     stk_status status = open_runner(&x, err);
     if (status == STK_OK)
         status = run_all(&x, err);
