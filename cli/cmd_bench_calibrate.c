@@ -204,7 +204,10 @@ static int evaluate(const calibrate_options *o, contest *x, const stk__result *r
                 r->interrupted ? "interrupted" : "the time was up", STK__LEAST_ROUNDS);
         return r->interrupted ? CLI_INTERRUPTED : CLI_FAILED;
     }
+    if (!o->quiet)
+        cli_live("calibrate: judging");
     stk_status status = stk__luck_judge(&x->luck, CONFIDENCE, r->seed, &err);
+    cli_live_clear();
     if (status == STK_OK)
         status = stk__calibration_from(&x->luck, CONFIDENCE, &c, &err);
     if (status != STK_OK)

@@ -63,6 +63,13 @@ static stk_status describe_runs(const stk__luck *l, stk__calibration *c, stk_err
     return status;
 }
 
+/* The noise of normal log-ratios of which so much would be found: for plans with other numbers of rounds. */
+static double noise_of(double detectable, size_t n, double confidence)
+{
+    const stk__rule rule = {.confidence = confidence};
+    return log1p(detectable) / stk__detectable(1, n, stk__rule_confidence(&rule, 1), 0.8);
+}
+
 stk_status stk__calibration_from(const stk__luck *l, double confidence, stk__calibration *out, stk_error *err)
 {
     if (stk__luck_rounds(l) < STK__LEAST_ROUNDS)
@@ -70,16 +77,21 @@ stk_status stk__calibration_from(const stk__luck *l, double confidence, stk__cal
                              stk__luck_rounds(l), STK__LEAST_ROUNDS);
     stk__calibration c = {.floor_s = NAN};
     STK_TRY(describe_runs(l, &c, err));
-    const stk__luck_effect *e = &l->effects[0];
     const stk__rule rule = {.confidence = confidence};
-    c.noise = e->noise;
+    const stk__luck_effect *e = &l->effects[0];
+    c.noise = c.sd_log;
     for (size_t i = 0; i < e->row_count && e->rows[i].turns.windows; i++) {
-        c.sizes[i].n = e->rows[i].n;
-        c.sizes[i].windows = e->rows[i].turns.windows;
-        c.sizes[i].stride = e->rows[i].turns.stride;
-        c.sizes[i].paired = e->rows[i].turns.rules[STK__LUCK_VERDICT].called;
-        c.sizes[i].sequential = e->rows[i].order.rules[STK__LUCK_MANN_WHITNEY].called;
-        c.sizes[i].detectable = expm1(stk__detectable(c.noise, c.sizes[i].n, stk__rule_confidence(&rule, 1), 0.8));
+        const stk__luck_row *row = &e->rows[i];
+        c.sizes[i].n = row->n;
+        c.sizes[i].windows = row->turns.windows;
+        c.sizes[i].stride = row->turns.stride;
+        c.sizes[i].paired = row->turns.rules[STK__LUCK_VERDICT].called;
+        c.sizes[i].sequential = row->order.rules[STK__LUCK_MANN_WHITNEY].called;
+        c.sizes[i].detectable = row->detectable;
+        if (isfinite(row->detectable))
+            c.noise = noise_of(row->detectable, row->n, confidence);
+        else
+            c.sizes[i].detectable = expm1(stk__detectable(c.sd_log, row->n, stk__rule_confidence(&rule, 1), 0.8));
     }
     *out = c;
     return STK_OK;

@@ -11,7 +11,7 @@ typedef struct stk__calibration {
     size_t runs;
     double median_s, cv, autocorrelation; /* of the wall times in the order in which they ran */
     double sd_log;                        /* of ln(b/a) of the pairs */
-    double noise;                         /* the same, but outliers hardly count: what plans are made with */
+    double noise;                         /* of normal pairs of which the same changes would be found: for plans */
     /*
      * Windows of n rounds, both designs from the same 2n runs: share that is called a change though nothing changed.
      * Sizes grow; n is 0 where the rounds were too few for another one.
@@ -20,7 +20,7 @@ typedef struct stk__calibration {
         size_t n, windows;
         size_t stride;             /* rounds from one window to the next; below n: they overlap */
         double paired, sequential; /* verdict rule with min_effect 0; first n runs against the next n, Mann-Whitney */
-        double detectable;         /* smallest effect found with 80 %: |ratio - 1| */
+        double detectable;         /* smallest effect found in 80 %: ratio - 1 */
     } sizes[STK__CALIBRATE_SIZES];
     double floor_s;
     int64_t time_s;

@@ -57,6 +57,8 @@ enum { STK__LUCK_SIZES = 4 };
 typedef struct stk__luck_row {
     size_t n; /* rounds, so runs of each side */
     stk__luck_shares turns, order, hyperfine;
+    double detectable; /* of A against itself: what B must take longer to be found in 80 % of the windows in turns; else
+                          NaN */
 } stk__luck_row;
 
 /* B against A. The first of all is A against itself. */
@@ -65,7 +67,6 @@ typedef struct stk__luck_effect {
     bool scaled;         /* no B ran: those runs of A that stand for it count `more` longer */
     double truth;        /* ratio of their times: 1, 1 + more, or what all rounds in turns together show; NaN: none */
     size_t truth_rounds; /* so many; 0: truth is exact */
-    double noise;        /* of ln(b/a) of a round, as comparisons tell it; NaN: no rounds */
     stk__luck_row rows[STK__LUCK_SIZES];
     size_t row_count;
 } stk__luck_effect;

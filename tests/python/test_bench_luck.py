@@ -118,6 +118,34 @@ def test_shares_are_those_of_the_runs(program, directory):
             assert 0 <= size["turns"]["verdict"]["called"] <= 1 and 0 <= size["turns"]["covered"] <= 1
 
 
+def test_turns_are_judged_as_stoker_bench_compares(program, directory):
+    """Each window of 12 rounds as a file of `stoker bench`: as many changes, and the same intervals around 1."""
+    found = figures(program, directory, "--rounds", "60", "--seed", "2", "sleep 0.001", "--slower", "sleep 0.0015")
+    metric = {"name": "wall", "unit": "s", "higher_is_better": False}
+    for index, kind in enumerate(["same", "turns"]):
+        size = next(size["turns"] for size in found["effects"][index]["sizes"] if size["runs"] == 12)
+        series = next(one for one in found["series"] if one["kind"] == kind)
+        stride = next(stride for stride in range(12, 0, -1) if (60 - 12) // stride + 1 >= size["windows"])
+        seen, right, covered = 0, 0, 0
+        for first in range(0, 60 - 12 + 1, stride):
+            runs = list(zip(series["sides"], series["values"]))[2 * first:2 * (first + 12)]
+            sides = [[value for side, value in runs if side == name] for name in "AB"]
+            result = {"stoker": "bench", "version": 1, "seed": 1, "paired": True, "metric": metric, "metrics": [metric],
+                      "variants": [{"name": name, "command": name, "group": 0, "measures": {"wall": values}}
+                                   for name, values in zip("AB", sides)], "notes": []}
+            with open(path_in(directory, "window.json"), "w", encoding="utf-8") as file:
+                json.dump(result, file)
+            done = subprocess.run([program, "bench", "compare", "--json", "--min-effect", "0", "--margin", "0",
+                                   "window.json"], cwd=directory, stdout=subprocess.PIPE, check=True)
+            judged = json.loads(done.stdout)["comparisons"][0]
+            seen += judged["verdict"].startswith(("faster", "slower"))
+            right += judged["verdict"].startswith("slower" if found["effects"][index]["truth"] > 1 else "faster")
+            covered += judged["ci_low"] <= found["effects"][index]["truth"] <= judged["ci_high"]
+        assert round(size["verdict"]["called"] * size["windows"]) == seen, (size, seen)
+        assert round(size["covered"] * size["windows"]) == covered, (size, covered)
+        assert index == 0 or round(size["verdict"]["right"] * size["windows"]) == right, (size, right)
+
+
 def test_runs_take_turns_and_then_follow_each_other(program, directory):
     args = ["--rounds", "12", "--warmup", "0", "echo A >>ran", "--slower", "echo B >>ran"]
     found = figures(program, directory, *args)
