@@ -153,13 +153,13 @@ static int row_measure(table *z, row *w)
     const stk__suite_options options = stk__suite_merge(&z->suite.options, &w->entry->options);
     const bench_design_options d = bench_merge(z->x->design, &options);
     const bench_rule_options rule_options = bench_merge_rule(z->x->rule, &options);
-    const stk__rule rule = bench_rule(&rule_options);
+    const stk__rule rule = bench_rule(&rule_options, d.metric);
     const stk__compare_pair pair = {0, 1};
     bench_trials trials = {0};
     stk_error err = {0};
     int code = row_trials(z, w, &options, &trials);
     if (code == CLI_OK)
-        code = bench_metrics(&w->result, d.metric, d.unit, d.higher_is_better, true);
+        code = bench_metrics(&w->result, &d, true);
     if (code == CLI_OK) {
         stk__experiment e = bench_experiment(&trials, &d, &rule_options, z->x->output->quiet);
         e.pairs = &pair;

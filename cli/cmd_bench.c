@@ -113,7 +113,7 @@ static int run_trials(session *s)
     stk__experiment e = bench_experiment(&s->trials, d, &o->rule, o->output.quiet);
     e.pairs = s->pairs;
     e.pair_count = s->pair_count;
-    int code = bench_metrics(&s->result, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&s->result, d, s->trials.pipelines);
     return code == CLI_OK ? bench_run(&e, s->launcher, &s->result) : code;
 }
 
@@ -175,7 +175,7 @@ static int finish(session *s, int code)
 {
     stk_error err = {0};
     const bench_options *o = s->o;
-    const stk__rule rule = bench_rule(&o->rule);
+    const stk__rule rule = bench_rule(&o->rule, o->design.metric);
     if (stk__compare(&s->result, &rule, s->pairs, s->pair_count, s->result.primary, &s->comparisons, &err) != STK_OK)
         return bench_fail(&err);
     add_notes(s);
@@ -200,7 +200,7 @@ static int check_log(const session *s)
     stk_error err = {0};
     if (!o->log)
         return CLI_OK;
-    int code = bench_metrics(&r, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&r, d, s->trials.pipelines);
     stk_status status = STK_OK;
     for (size_t i = 0; code == CLI_OK && status == STK_OK && i < s->trials.count; i++)
         status = stk__result_add_variant(&r, s->trials.items[i].name, "", s->trials.items[i].group, NULL, &err);
@@ -248,7 +248,7 @@ static void warn_about_gate(const bench_options *o)
 
 static bool is_measure(const char *name)
 {
-    for (int m = 0; m < STK__MEASURES; m++) {
+    for (int m = 0; m < STK__NAMED_MEASURES; m++) {
         if (strcmp(stk__measure_metric((stk__measure)m).name, name) == 0)
             return true;
     }
@@ -287,6 +287,10 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
+    if (o->design.width > 0 && o->design.metric &&
+        strcmp(o->design.metric, stk__measure_metric(STK__INSTRUCTIONS).name) == 0)
+        return cli_usage_error(me, "--width is for times; counts of instructions repeat, and --count-runs says how "
+                                   "often they are taken");
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
     return bench_check_output(&o->output, me);

@@ -24,6 +24,7 @@ typedef struct stk__comparison {
     size_t n; /* rounds, or runs of the smaller side */
     stk__verdict verdict;
     size_t more_rounds; /* when inconclusive; 0: cannot be said */
+    bool exact;         /* counts that repeat: low and high are the extremes of all runs, and there is no p */
     char *withheld;     /* why it is inconclusive when that is not a matter of statistics, or NULL */
 } stk__comparison;
 

@@ -138,7 +138,7 @@ stk_status stk__import_metric(stk__import *in, const char *name, const char *uni
 stk_status stk__import_counter(stk__import *in, const char *name, const char *unit, bool higher_is_better,
                                size_t *out_index)
 {
-    for (int m = 0; m < STK__MEASURES; m++) {
+    for (int m = 0; m < STK__NAMED_MEASURES; m++) {
         const stk__metric row = stk__measure_metric((stk__measure)m);
         if (strcmp(row.name, name) == 0)
             return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);

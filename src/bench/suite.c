@@ -46,6 +46,7 @@ static const key option_keys[] = {
     {"metric", FILLED, OPTION(metric)},
     {"unit", FILLED, OPTION(unit)},
     {"higher_is_better", SWITCH, OPTION(higher_is_better)},
+    {"count", SWITCH, OPTION(count)},
     {"rounds", COUNT, OPTION(rounds), 1, 100000},
     {"warmup", COUNT, OPTION(warmup), 0, 100000},
     {"max_rounds", COUNT, OPTION(max_rounds), 6, 100000},
@@ -341,7 +342,7 @@ static stk_status check_there(const reader *r, const stk__toml *table, const tab
 static stk__suite_options no_options(void)
 {
     return (stk__suite_options){
-        .higher_is_better = -1, .warmup = -1, .width = NAN, .min_effect = NAN, .margin = NAN, .quiet = NAN};
+        .higher_is_better = -1, .count = -1, .warmup = -1, .width = NAN, .min_effect = NAN, .margin = NAN, .quiet = NAN};
 }
 
 /* ---- bounds ---- */
@@ -350,7 +351,7 @@ static stk__suite_options no_options(void)
 static const char *unit_of(const stk__suite_options *o)
 {
     const char *const metric = o->metric ? o->metric : "wall";
-    for (int m = 0; m < STK__MEASURES; m++) {
+    for (int m = 0; m < STK__NAMED_MEASURES; m++) {
         const stk__metric row = stk__measure_metric((stk__measure)m);
         if (strcmp(row.name, metric) == 0)
             return row.unit;
@@ -637,6 +638,7 @@ stk__suite_options stk__suite_merge(const stk__suite_options *file, const stk__s
     o.width = stops ? entry->width : file->width;
     o.max_rounds = entry->max_rounds ? entry->max_rounds : file->max_rounds;
     o.warmup = entry->warmup >= 0 ? entry->warmup : file->warmup;
+    o.count = entry->count >= 0 ? entry->count : file->count;
     o.min_effect = merge_double(file->min_effect, entry->min_effect);
     o.margin = merge_double(file->margin, entry->margin);
     o.quiet = merge_double(file->quiet, entry->quiet);
