@@ -149,11 +149,14 @@ stk_status stk__grind_parse(const char *text, size_t size, stk__grind_file *out,
     }
     if (!f.command || !events.text)
         return corrupt(err, "wanted a file of valgrind with its command and its events",
-                       (line){text, strnlen(text, STK_MIN(size, (size_t)60))});
+                       (line){text, size ? strnlen(text, STK_MIN(size, (size_t)60)) : 0});
     if (events.size < 2 || memcmp(events.text, "Ir", 2) != 0 || (events.size > 2 && events.text[2] != ' '))
         return corrupt(err, "wanted 'Ir' as the first event", events);
     const line last = last_line(text, size);
-    if (!has_key(last, "totals:", &value) && !has_key(last, "summary:", &value))
+    /* Callgrind has a summary in its head as well: only its total says that all is there. */
+    static const char head[] = "# callgrind";
+    const bool totals = size >= sizeof head && memcmp(text, head, sizeof head - 1) == 0;
+    if (!has_key(last, totals ? "totals:" : "summary:", &value))
         return corrupt(err, "wanted a total as the last line: it is cut off", last);
     if (!parse_count(value, &f.instructions))
         return corrupt(err, "wanted a number below 2^64 in its last line", last);
