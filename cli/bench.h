@@ -53,7 +53,7 @@ typedef struct bench_design_options {
     double width, quiet_share, cpus;
     uint64_t memory_bytes;
     int64_t timeout_ns;
-    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit, *keep_output;
+    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit, *count_with, *keep_output;
     bool higher_is_better, same_output, show_output, ignore_failure, count;
 } bench_design_options;
 
@@ -90,6 +90,9 @@ typedef struct bench_design_options {
         CLI_ROW(T, f.count_runs, int64_t, CLI_INT, .name = "count-runs", .value = "N", .min = 1, .max = 100000,        \
                 .fallback = -1, .group = "Measure",                                                                    \
                 .help = "--count with so many of valgrind's runs for each variant (default 3)"),                       \
+        CLI_ROW(T, f.count_with, const char *, CLI_TEXT, .name = "count-with", .value = "WHAT", .complete = CLI_WORDS, \
+                .words = "hardware valgrind", .group = "Measure",                                                      \
+                .help = "--count by this one alone: hardware or valgrind"),                                            \
         CLI_ROW(T, f.unit, const char *, CLI_TEXT, .name = "unit", .value = "UNIT", .group = "Measure",                \
                 .help = "of that number: s, bytes, or any word (default: from its name)"),                             \
         CLI_ROW(T, f.higher_is_better, bool, CLI_FLAG, .name = "higher-is-better", .group = "Measure",                 \

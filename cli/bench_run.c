@@ -128,7 +128,7 @@ enum { COUNT_RUNS = 3, COUNT_MOST = 12 };
 
 static bool counts(const bench_design_options *d)
 {
-    return d->count || d->count_runs > 0 || decides_by_counts(d->metric);
+    return d->count || d->count_with || d->count_runs > 0 || decides_by_counts(d->metric);
 }
 
 stk__experiment bench_experiment(const bench_trials *trials, const bench_design_options *d,
@@ -150,7 +150,12 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
                    .output = d->show_output ? STK__OUTPUT_SHOW : STK__OUTPUT_DISCARD,
                    .limits = {.cpus = d->cpus, .memory_bytes = d->memory_bytes},
                    .timeout_ns = d->timeout_ns},
-        .count = !counts(d) ? 0 : d->count_runs > 0 ? (size_t)d->count_runs : COUNT_RUNS,
+        .count = !counts(d)          ? 0
+                 : d->count_runs > 0 ? (size_t)d->count_runs
+                                     : COUNT_RUNS,
+        .count_with = !d->count_with                           ? STK__COUNT_ANYHOW
+                      : strcmp(d->count_with, "hardware") == 0 ? STK__COUNT_HARDWARE
+                                                               : STK__COUNT_VALGRIND,
         .count_most = d->count_runs > 0 ? (size_t)d->count_runs : COUNT_MOST,
         .rule = bench_rule(rule, d->metric),
         .progress = quiet ? NULL : show_progress,

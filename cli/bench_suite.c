@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "bench.h"
+#include "bench/count.h"
 #include "bench/machine.h"
 #include "bench/quantity.h"
 #include "bench/section.h"
@@ -244,6 +245,7 @@ static void print_row(const row *w)
     line.failed = line.failed || t.failed;
     stk__text_clear(&t);
     stk__text_putc(&line, '\n');
+    stk__count_lines(&w->result, NULL, "  ", &line);
     cli_out_text(&line);
     cli_out_flush();
 }
@@ -327,6 +329,24 @@ static void put_circumstances(const table *z, const char *before, stk__text *t)
     }
 }
 
+static void page_counts(const table *z, stk__text *t)
+{
+    for (size_t i = 0; i < z->count; i++) {
+        stk__text lines = STK__TEXT_INIT;
+        stk__count_lines(&z->rows[i].result, NULL, "", &lines);
+        t->failed = t->failed || lines.failed;
+        if (lines.length) {
+            lines.data[strcspn(lines.data, "\n")] = 0;
+            stk__text_puts(t, "- ");
+            stk__markdown_cell(t, z->rows[i].entry->name);
+            stk__text_puts(t, ": ");
+            stk__markdown_cell(t, lines.data);
+            stk__text_putc(t, '\n');
+        }
+        stk__text_clear(&lines);
+    }
+}
+
 static void page_notes(const table *z, stk__text *t)
 {
     size_t retaken = 0, dropped = 0;
@@ -335,6 +355,7 @@ static void page_notes(const table *z, stk__text *t)
         dropped += z->rows[i].result.dropped;
     }
     stk__text_putc(t, '\n');
+    page_counts(z, t);
     put_circumstances(z, "- ", t);
     for (size_t i = 0; i < z->suite.note_count; i++) {
         stk__text_puts(t, "- ");
@@ -374,6 +395,22 @@ static int table_page(const table *z)
 
 /* ---- JSON ---- */
 
+/* Medians, in the order of the variants; nothing where they were not counted. */
+static void json_counts(stk__text *t, const stk__result *r)
+{
+    const size_t metric = stk__count_metric(r);
+    if (metric == SIZE_MAX || !r->counted)
+        return;
+    stk__text_puts(t, ",\"counted\":");
+    stk__text_json_str(t, r->counted);
+    stk__text_puts(t, ",\"instructions\":[");
+    for (size_t v = 0; v < r->variant_count; v++) {
+        stk__text_puts(t, v ? "," : "");
+        stk__text_json_double(t, stk__counts_of(&r->variants[v], metric).median);
+    }
+    stk__text_putc(t, ']');
+}
+
 static void json_row(stk__text *t, const row *w)
 {
     stk__text_puts(t, "{\"name\":");
@@ -400,6 +437,7 @@ static void json_row(stk__text *t, const row *w)
             stk__text_json_double(t, numbers[i].value);
         }
         stk__text_printf(t, ",\"n\":%zu,\"met\":%s", w->n, !w->judged ? "null" : w->met ? "true" : "false");
+        json_counts(t, &w->result);
     }
     stk__text_putc(t, '}');
 }

@@ -287,6 +287,9 @@ static int check(const bench_options *o, const cli_arguments *arguments)
     if (o->design.show_output && o->design.metric && !is_measure(o->design.metric))
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
+    if (o->design.count_with && strcmp(o->design.count_with, "hardware") != 0 &&
+        strcmp(o->design.count_with, "valgrind") != 0)
+        return cli_usage_error(me, "--count-with wants hardware or valgrind, found '%s'", o->design.count_with);
     if (o->design.width > 0 && o->design.metric &&
         strcmp(o->design.metric, stk__measure_metric(STK__INSTRUCTIONS).name) == 0)
         return cli_usage_error(me, "--width is for times; counts of instructions repeat, and --count-runs says how "

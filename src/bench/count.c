@@ -90,7 +90,7 @@ static void put_ratio(stk__text *t, double ratio, double spread)
     if (isnan(ratio))
         stk__text_putc(t, '-');
     else
-        stk__text_printf(t, ratio >= 10 ? "%.4g" : spread <= STK__COUNT_REPEATS ? "%.4f" : "%.3f", ratio);
+        stk__text_printf(t, ratio >= 10 || ratio < 0.1 ? "%.4g" : spread <= STK__COUNT_REPEATS ? "%.4f" : "%.3f", ratio);
 }
 
 static void put_letters(stk__text *t, size_t variant)

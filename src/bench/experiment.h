@@ -28,6 +28,9 @@ typedef struct stk__progress {
     double left_s; /* estimate; NaN: not known */
 } stk__progress;
 
+/* How instructions are counted: in hardware where that can be had, else by valgrind; or by the one that is asked for. */
+typedef enum stk__count_with { STK__COUNT_ANYHOW, STK__COUNT_HARDWARE, STK__COUNT_VALGRIND } stk__count_with;
+
 typedef struct stk__experiment {
     stk__trial *trials;
     size_t trial_count;
@@ -40,6 +43,7 @@ typedef struct stk__experiment {
                       most; then it is kept, and counted */
     size_t count;      /* runs in which instructions are counted, where not every run can; 0: they are not counted. The
                           metric STK__INSTRUCTIONS must be there */
+    stk__count_with count_with;
     size_t count_most; /* as many when they decide and differ from run to run */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;

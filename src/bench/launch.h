@@ -41,9 +41,9 @@ typedef struct stk__launch {
     stk__limits limits;
     int64_t timeout_ns;             /* 0: none; then the process group is killed */
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, may be NULL */
-    const char *const *wrapper;     /* words before the command, which is their argument; NULL-terminated, may be NULL */
-    stk__counter_kind count;        /* into measures[STK__INSTRUCTIONS] */
-    bool fixed;                     /* addresses are not drawn at random, so that counts repeat */
+    const char *const *wrapper; /* words before the command, which is their argument; NULL-terminated, may be NULL */
+    stk__counter_kind count;    /* into measures[STK__INSTRUCTIONS] */
+    bool fixed;                 /* addresses, and hashes of Python, are not drawn at random, so that counts repeat */
 } stk__launch;
 
 typedef struct stk__outcome {
@@ -55,8 +55,8 @@ typedef struct stk__outcome {
     bool memory_guessed; /* ... as its messages say, which is all that RLIMIT leaves to go by */
     size_t left_behind;  /* processes of its session that were still there when it ended, and were killed */
     double measures[STK__NAMED_MEASURES]; /* NaN: not known here (no PSI, no steal, not counted) */
-    stk__count count;                   /* where it was asked for */
-    uint64_t output_bytes, output_hash; /* OUTPUT_KEEP: of standard output */
+    stk__count count;                     /* where it was asked for */
+    uint64_t output_bytes, output_hash;   /* OUTPUT_KEEP: of standard output */
     char *
         output_end; /* OUTPUT_KEEP: the last 64 KiB at most of standard output, NUL-terminated; freed by outcome_clear */
     size_t output_end_size;

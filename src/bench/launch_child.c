@@ -144,13 +144,24 @@ static void put_variable(char **envp, size_t *count, char *text)
     envp[*count] = NULL;
 }
 
+/* Sets a variable that is not there. */
+static void put_default(char **envp, size_t *count, char *text)
+{
+    const size_t name = strcspn(text, "=") + 1;
+    for (size_t i = 0; i < *count; i++) {
+        if (strncmp(envp[i], text, name) == 0)
+            return;
+    }
+    put_variable(envp, count, text);
+}
+
 /* Points into the body. False: out of memory. */
 static bool build_arrays(job *j)
 {
     size_t count = count_environment();
     char **argv = stk__calloc((size_t)j->ask.words + 2, sizeof *argv);
     j->argv = argv ? argv + 1 : NULL;
-    j->envp = stk__calloc(count + j->ask.environment + 1, sizeof *j->envp);
+    j->envp = stk__calloc(count + j->ask.environment + 2, sizeof *j->envp);
     if (!j->argv || !j->envp)
         return false;
     memcpy(j->envp, environ, count * sizeof *environ);
@@ -159,6 +170,9 @@ static bool build_arrays(job *j)
         j->argv[i] = p;
     for (uint32_t i = 0; i < j->ask.environment; i++, p += strlen(p) + 1)
         put_variable(j->envp, &count, p);
+    static char seed[] = "PYTHONHASHSEED=0";
+    if (j->ask.fixed)
+        put_default(j->envp, &count, seed);
     return true;
 }
 

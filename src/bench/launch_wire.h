@@ -12,9 +12,9 @@
 
 /* Shared by the program, the launcher and each child until it execs. */
 typedef struct stk__launch_shared {
-    _Atomic pid_t running; /* process group of the command at hand; 0: none */
+    _Atomic pid_t running;              /* process group of the command at hand; 0: none */
     const stk__counter_calls *counters; /* NULL: the kernel's */
-    stk__limit_set limits; /* the launcher's; the program removes the cgroups if the launcher was killed */
+    stk__limit_set limits;              /* the launcher's; the program removes the cgroups if the launcher was killed */
     /* written by the child before exec, read by the launcher after its end */
     int64_t begin_ns;
     struct rusage begin; /* spent by us on the way to exec */

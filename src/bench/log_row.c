@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "stats/distributions.h"
 
@@ -288,9 +289,13 @@ static void put_interval(double low, double high, double confidence, stk__text *
         stk__text_printf(out, " (%g %%)", confidence * 100);
 }
 
-static void put_verdict(const stk__comparison *c, stk__text *out)
+static void put_verdict(const stk__result *r, const stk__comparison *c, stk__text *out)
 {
-    stk__text_puts(out, stk__verdict_name(c->verdict));
+    const bool count = stk__is_count(&r->metrics[c->metric]);
+    if (count && (c->verdict == STK__FASTER || c->verdict == STK__SLOWER))
+        stk__text_puts(out, c->verdict == STK__FASTER ? "fewer" : "more");
+    else
+        stk__text_puts(out, stk__verdict_name(c->verdict));
     if (c->withheld)
         stk__text_printf(out, ": %s", c->withheld);
 }
@@ -319,7 +324,7 @@ static void comparison_words(const stk__log_entry *entry, stk__log_words *words)
                 stk__text_putc(texts[t], ' ');
             }
             if (texts[t] == &words->verdict)
-                put_verdict(c, texts[t]);
+                put_verdict(entry->result, c, texts[t]);
             else if (!c->valid)
                 stk__text_putc(texts[t], '-');
             else if (texts[t] == &words->ratio)

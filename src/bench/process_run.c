@@ -2,7 +2,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -38,7 +37,7 @@ struct stk__process_runs {
     stk__grind_tool tool;
     bool tool_changed;
     char grind_version[32];
-    size_t uncounted;   /* runs whose counter failed, the last for this reason */
+    size_t uncounted; /* runs whose counter failed, the last for this reason */
     int count_error;
     double least_share; /* of the time in which the counter counted */
 };
@@ -99,7 +98,9 @@ static stk_status measure_floor(stk__process_runs *p, stk_error *err)
     for (int i = 0; i < FLOOR_RUNS; i++) {
         const stk__launch launch = {.command = "true",
                                     .limits = p->e->launch.limits,
-                                    .count = p->e->count ? STK__COUNT_INSTRUCTIONS : STK__COUNT_NOTHING};
+                                    .count = p->e->count && p->e->count_with != STK__COUNT_VALGRIND
+                                                 ? STK__COUNT_INSTRUCTIONS
+                                                 : STK__COUNT_NOTHING};
         stk__outcome o;
         STK_TRY(stk__launcher_run(p->l, &launch, &o, err));
         if (went_well(&o, false))
@@ -175,31 +176,38 @@ static stk_status choose_tool(stk__process_runs *p, stk_error *err)
     return STK_OK;
 }
 
-/* In hardware in every run; else by valgrind in a few; else not, which is an error only where they decide. */
+/* An error only where they decide. */
+static stk_status do_without(stk__process_runs *p, const char *reason, stk_error *err)
+{
+    if (p->r->primary == STK__INSTRUCTIONS)
+        return stk_error_set(err, STK_UNSUPPORTED, "instructions cannot be counted: %s", reason);
+    return stk__result_note(p->r, err, "instructions were not counted: %s", reason);
+}
+
+/* In hardware in every run; else by valgrind in a few; else not. */
 static stk_status choose_counter(stk__process_runs *p, stk_error *err)
 {
+    static const char slow[] =
+        "valgrind counts the instructions, in runs of their own after the rounds that take 10 to "
+        "100 times as long";
+    static const char missing[] = "there is no valgrind (sudo apt install valgrind)";
     p->least_share = 1;
     if (p->counts)
         return say_counted(p, "hardware counter", "", err);
-    STK_TRY(find_valgrind(p, err));
-    char reason[256];
+    char reason[512];
     stk__text why;
     stk__text_fixed(&why, reason, sizeof reason);
-    stk__counter_explain(p->count_error, stk__counter_paranoid(), &why);
-    if (p->grinds) {
-        STK_TRY(choose_tool(p, err));
-        return stk__result_note(p->r, err,
-                                "%s: valgrind counts the instructions, in runs of their own after the rounds that take "
-                                "20 to 100 times as long",
-                                reason);
-    }
-    if (p->r->primary == STK__INSTRUCTIONS)
-        return stk_error_set(err, STK_UNSUPPORTED,
-                             "instructions cannot be counted: %s, and there is no valgrind (sudo apt install valgrind)",
-                             reason);
-    return stk__result_note(p->r, err,
-                            "instructions were not counted: %s, and there is no valgrind (sudo apt install valgrind)",
-                            reason);
+    const bool tried = p->e->count_with != STK__COUNT_VALGRIND;
+    if (tried)
+        stk__counter_explain(p->count_error, stk__counter_paranoid(), &why);
+    if (p->e->count_with == STK__COUNT_HARDWARE)
+        return do_without(p, reason, err);
+    STK_TRY(find_valgrind(p, err));
+    stk__text_printf(&why, "%s%s", !tried ? "" : p->grinds ? ": " : ", and ", p->grinds ? slow : missing);
+    if (!p->grinds)
+        return do_without(p, reason, err);
+    STK_TRY(choose_tool(p, err));
+    return stk__result_note(p->r, err, "%s", reason);
 }
 
 static stk_status set_up(stk__process_runs *p, stk_error *err)
@@ -353,13 +361,13 @@ static void read_json(const stk__process_runs *p, const stk__outcome *o, double 
 
 /* What a command finds in its environment. */
 typedef struct surroundings {
-    char padding[32 + PADDING], number[48], name[300], seed[32];
-    const char *words[5];
+    char padding[32 + PADDING], number[48], name[300];
+    const char *words[4];
 } surroundings;
 
 /*
  * The size of the environment moves the stack and with it the alignment of data: it is varied, so that no variant
- * profits. Of counts that is the noise: there all have the same size, and Python hashes alike in every run.
+ * profits. For counts that is noise: there all have the same size.
  */
 static void surround(stk__process_runs *p, size_t trial, size_t round, bool fixed, surroundings *out)
 {
@@ -370,10 +378,7 @@ static void surround(stk__process_runs *p, size_t trial, size_t round, bool fixe
     const int start = snprintf(out->padding, sizeof out->padding, "STOKER_BENCH_PADDING=");
     memset(out->padding + start, 'x', size);
     out->padding[(size_t)start + size] = 0;
-    snprintf(out->seed, sizeof out->seed, "PYTHONHASHSEED=0");
-    memcpy(out->words, (const char *[]){out->padding, out->number, out->name, NULL, NULL}, sizeof out->words);
-    if (fixed && !getenv("PYTHONHASHSEED"))
-        out->words[3] = out->seed;
+    memcpy(out->words, (const char *[]){out->padding, out->number, out->name, NULL}, sizeof out->words);
 }
 
 /* Counts that decide are those of rounds that differ in nothing. */
@@ -489,9 +494,11 @@ static void explain_grind(const stk__outcome *o, const stk__launch *launch, cons
     stk__text_printf(why, "%s under valgrind: ", name);
     explain(o, launch, why);
     if (o->timed_out)
-        stk__text_puts(why, "; counting takes 20 to 100 times as long: give --timeout more, or a run less work");
+        stk__text_puts(why, "; counting takes 10 to 100 times as long: give --timeout more, or a run less work");
     else if (o->out_of_memory)
         stk__text_puts(why, "; valgrind needs memory of its own: give --memory more");
+    else if (o->exit_code == 126)
+        stk__text_puts(why, "; it does not run setuid programs");
 }
 
 /* With blanks between the words, as valgrind writes it. */

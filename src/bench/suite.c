@@ -341,8 +341,13 @@ static stk_status check_there(const reader *r, const stk__toml *table, const tab
 
 static stk__suite_options no_options(void)
 {
-    return (stk__suite_options){
-        .higher_is_better = -1, .count = -1, .warmup = -1, .width = NAN, .min_effect = NAN, .margin = NAN, .quiet = NAN};
+    return (stk__suite_options){.higher_is_better = -1,
+                                .count = -1,
+                                .warmup = -1,
+                                .width = NAN,
+                                .min_effect = NAN,
+                                .margin = NAN,
+                                .quiet = NAN};
 }
 
 /* ---- bounds ---- */
