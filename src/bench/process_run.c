@@ -499,6 +499,8 @@ static void explain_grind(const stk__outcome *o, const stk__launch *launch, cons
         stk__text_puts(why, "; valgrind needs memory of its own: give --memory more");
     else if (o->exit_code == 126)
         stk__text_puts(why, "; it does not run setuid programs");
+    else
+        stk__text_puts(why, "; in the rounds it went well: valgrind may not be able to run it");
 }
 
 /* With blanks between the words, as valgrind writes it. */
