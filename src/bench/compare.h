@@ -63,6 +63,16 @@ double stk__comparison_far(const stk__comparison *c);
 /* Inconclusive, and the means are why: the medians are the same, and some runs are not. */
 bool stk__comparison_by_means(const stk__comparison *c, const stk__rule *rule);
 
+/*
+ * Sets of different results, each made by stk__compare, become one family: intervals, Holm and verdicts as if all had
+ * been compared in one call. For benchmarks that ran one after the other and are judged together.
+ */
+typedef struct stk__compare_set {
+    const stk__result *result;
+    stk__comparisons *comparisons;
+} stk__compare_set;
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err);
+
 /* Worst regression as a fraction (0.05: 5 % worse), by the mean where that tells; 0 when none is slower by verdict. */
 double stk__worst_regression(const stk__comparisons *c, const stk__result *r);
 

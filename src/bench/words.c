@@ -339,6 +339,16 @@ void stk__words_times(double gain, stk__text *out)
     put_gain(gain, out);
 }
 
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out)
+{
+    const char *word = is_time(metric->unit) || ends_with(metric->unit, "/s") ? "fast"
+                       : strcmp(metric->unit, "bytes") != 0                   ? "good"
+                       : metric->higher_is_better                             ? "large"
+                                                                              : "small";
+    stk__ratio(out, gain);
+    stk__text_printf(out, " times as %s as", word);
+}
+
 void stk__words_times_interval(double low, double high, stk__text *out)
 {
     put_gain(low, out);
@@ -348,18 +358,8 @@ void stk__words_times_interval(double low, double high, stk__text *out)
 
 stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benchmark)
 {
-    const stk__log_row *x = &log->rows[row];
-    if (!x->verdict || !x->compared)
-        return STK__INCONCLUSIVE;
-    size_t about = 0;
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        const size_t n = strlen(log->benchmarks[i]);
-        if (strncmp(x->compared, log->benchmarks[i], n) == 0 && x->compared[n] == '/')
-            about = i;
-    }
-    if (about != benchmark)
-        return STK__INCONCLUSIVE;
-    return stk__verdict_find(x->verdict);
+    const char *word = log->rows[row].cells[benchmark].verdict;
+    return word ? stk__verdict_find(word) : STK__INCONCLUSIVE;
 }
 
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b)
