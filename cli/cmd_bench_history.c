@@ -263,8 +263,8 @@ static int gate(const stk__history *h, double fail_over)
     stk__escape_terminal(h->log->benchmarks[c->benchmark].name, name, sizeof name);
     char safe[80];
     stk__escape_terminal(commit, safe, sizeof safe);
-    cli_say("stoker: %s is %s by %.3g %% since %s, more than --fail-over %.4g%% allows", name,
-            stk__change_word(h->log, c), 100 * worst, safe, 100 * fail_over);
+    cli_say("stoker: %s is %s since %s: worse by %.3g %%, more than --fail-over %.4g%% allows", name,
+            stk__change_word(h->log, c), safe, 100 * worst, 100 * fail_over);
     return CLI_REGRESSION;
 }
 

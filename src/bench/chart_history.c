@@ -23,8 +23,8 @@ static const double head_plain = 32, head_with_steps = 58;
 typedef struct history_chart {
     const stk__history *history;
     const stk__log *log;
-    size_t first, rows, panels;               /* rows first .. first + rows - 1 of the log */
-    double *sorted;                           /* room for the means of all rows */
+    size_t first, rows, panels;                     /* rows first .. first + rows - 1 of the log */
+    double *sorted;                                 /* room for the means of all rows */
     bool verdicts, machines, changed, ranges, wild; /* what the legend must explain */
     stk__text cell;
 } history_chart;

@@ -209,6 +209,8 @@ static void put_step(const stk__log *log, const stk__log_change *c, size_t width
     }
     if (row->time_s > 0)
         put_day(row->time_s, &line);
+    else if (!row->commit || !row->commit[0])
+        stk__text_printf(&line, "row %zu", c->row + 1);
     if (row->description && row->description[0])
         stk__text_printf(&line, ": %s", row->description);
     put_line(&line, 4, width, out);

@@ -251,6 +251,7 @@ static column_kind kind_of_name(const char *name)
 static stk_status read_header(table_reader *r, columns *c)
 {
     bool taken[FIGURE] = {0};
+    size_t numbers = 0;
     do {
         STK_TRY(read_field(r));
         if (c->count == COLUMNS_MOST)
@@ -267,7 +268,10 @@ static stk_status read_header(table_reader *r, columns *c)
             x->kind = IGNORED;
         else if (x->kind != FIGURE)
             taken[x->kind] = true;
+        numbers += parse_number(r->field.data, &(double){0});
     } while (!r->last);
+    if (numbers == c->count)
+        return stk__log_damage(r->err, r->file, r->line, "the first line has numbers alone, wanted names of columns");
     end_line(r);
     return STK_OK;
 }
@@ -373,7 +377,8 @@ static stk_status choose_columns(table_reader *r, columns *c, bool higher, stk__
         return stk_error_set(r->err, STK_LIMIT, "%zu rows of %zu benchmarks, wanted at most %d figures", c->rows,
                              log->benchmark_count, STK__FOREIGN_CELLS);
     if (left_out && notes)
-        stk__text_printf(notes, "%zu column%s of text left out\n", left_out, left_out == 1 ? " is" : "s are");
+        stk__text_printf(notes, "%zu column%s left out: not numbers alone\n", left_out,
+                         left_out == 1 ? " is" : "s are");
     return STK_OK;
 }
 
