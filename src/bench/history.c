@@ -284,17 +284,25 @@ void stk__change_sureness(const stk__log_change *c, stk__text *out)
     stk__text_putc(out, ')');
 }
 
+/* A log need not have every commit: those between two rows were not measured. */
+static bool are_neighbours(const stk__log_row *before, const stk__log_row *row)
+{
+    return !row->parent || !row->parent[0] || strcmp(row->parent, before->commit) == 0 || row->dirty;
+}
+
 void stk__change_range(const stk__log *log, const stk__log_change *c, stk__text *out)
 {
     const stk__log_row *row = &log->rows[c->row], *before = &log->rows[c->after], *last = &log->rows[c->up_to];
     const bool one = c->after == c->previous && c->up_to == c->row;
-    /* A log need not have every commit: those between two rows were not measured. */
-    const bool all = !row->parent || !row->parent[0] || strcmp(row->parent, before->commit) == 0 ||
-                     strcmp(row->commit, before->commit) == 0;
-    if ((one && all) || !before->commit[0] || !last->commit[0])
+    if (!before->commit[0] || !last->commit[0])
         return;
-    stk__text_puts(out, "after ");
-    stk__words_commit(before, out);
-    stk__text_puts(out, ", up to ");
-    stk__words_commit(last, out);
+    if (strcmp(before->commit, last->commit) == 0) {
+        if (!before->dirty && !last->dirty)
+            stk__text_puts(out, "the commit was the same before: something else changed");
+    } else if (!one || !are_neighbours(before, row)) {
+        stk__text_puts(out, "after ");
+        stk__words_commit(before, out);
+        stk__text_puts(out, ", up to ");
+        stk__words_commit(last, out);
+    }
 }

@@ -55,7 +55,7 @@ const char *stk__change_word(const stk__log *log, const stk__log_change *c);
 void stk__change_size(const stk__log *log, const stk__log_change *c, bool interval, stk__text *out);
 /* "almost certain (p<0.001)" */
 void stk__change_sureness(const stk__log_change *c, stk__text *out);
-/* "after 1a2b3c4, up to 5d6e7f8" where it need not be the one commit; else nothing. */
+/* "after 1a2b3c4, up to 5d6e7f8" where it need not be the one commit, or that it is not the commit; else nothing. */
 void stk__change_range(const stk__log *log, const stk__log_change *c, stk__text *out);
 
 #endif

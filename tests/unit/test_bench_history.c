@@ -174,6 +174,10 @@ static void ranges_are_told_where_commits_are_missing(void **state)
     stk__change_range(&log, &h.changes[0], &t);
     assert_string_equal(t.data, "after 000000e, up to 000000f");
     stk__text_reset(&t);
+    log.rows[15].commit[6] = 'e';
+    stk__change_range(&log, &h.changes[0], &t);
+    assert_string_equal(t.data, "the commit was the same before: something else changed");
+    stk__text_reset(&t);
     h.changes[0].p = 0.004;
     stk__change_sureness(&h.changes[0], &t);
     assert_string_equal(t.data, "very likely (p=0.004)");
