@@ -17,8 +17,9 @@ enum { POINTS_MOST = 6000, ROWS_LEAST = 30, PANELS_MOST = 60 };
 
 static const double width = 960, left = 16, plot_from = 86, plot_to = 936, panel_height = 110, panel_foot = 30;
 
-/* Over a picture: its name, and two lines for the names of steps. */
-static const double head_plain = 32, head_with_steps = 58;
+/* Over a picture: its name, and lines for the names of steps. */
+enum { LABEL_LINES = 3 };
+static const double head_plain = 32, head_with_steps = 68, label_step = 13;
 
 typedef struct history_chart {
     const stk__history *history;
@@ -196,8 +197,8 @@ static void put_range(history_chart *k, const stk__log_change *c, double top, st
                            : "fill=\"" STK__SVG_BLUE "\" fill-opacity=\"0.12\"");
 }
 
-/* "1a2b3c4 +9.8 % slower" over the step, in the upper or the lower of two lines; nothing where neither has room. */
-static void put_step_label(history_chart *k, const stk__log_change *c, double x, double top, double ends[2],
+/* "1a2b3c4 +9.8 % slower" over the step, in the lowest line that has room; nothing where none has. */
+static void put_step_label(history_chart *k, const stk__log_change *c, double x, double top, double *ends,
                            stk__text *out)
 {
     const double per_letter = 6.2;
@@ -207,15 +208,18 @@ static void put_step_label(history_chart *k, const stk__log_change *c, double x,
     stk__text_printf(&k->cell, " %s", stk__change_word(k->log, c));
     const double length = per_letter * (double)k->cell.length;
     const double middle = fmin(fmax(x, plot_from + length / 2), plot_to - length / 2);
-    const size_t line = middle - length / 2 >= ends[0] ? 0 : 1;
-    if (middle - length / 2 >= ends[line] && !k->cell.failed) {
-        stk__svg_text(out, middle, top - (line ? 28 : 15),
+    size_t line = 0;
+    while (line < LABEL_LINES && middle - length / 2 < ends[line])
+        line++;
+    if (line < LABEL_LINES && !k->cell.failed) {
+        const double above = 15 + label_step * (double)line;
+        stk__svg_text(out, middle, top - above,
                       c->worse
                           ? "text-anchor=\"middle\" font-size=\"11\" font-weight=\"bold\" fill=\"" STK__SVG_ORANGE "\""
                           : "text-anchor=\"middle\" font-size=\"11\" font-weight=\"bold\" fill=\"" STK__SVG_BLUE "\"",
                       k->cell.data, 0);
         ends[line] = middle + length / 2 + per_letter;
-        stk__svg_line(out, x, top - (line ? 25 : 12), x, top,
+        stk__svg_line(out, x, top - above + 3, x, top,
                       c->worse ? "stroke=\"" STK__SVG_ORANGE "\"" : "stroke=\"" STK__SVG_BLUE "\"");
     }
     stk__text_reset(&k->cell);
@@ -251,7 +255,7 @@ static bool has_earlier(const history_chart *k, const stk__history *h, size_t be
 static void put_steps(history_chart *k, size_t panel, const stk__axis *axis, double factor, double top, stk__text *out)
 {
     const stk__history *h = k->history;
-    double ends[2] = {0, 0};
+    double ends[LABEL_LINES] = {0};
     for (size_t i = h->begins[panel]; i < h->begins[panel + 1]; i++) {
         const stk__log_change *c = &h->changes[i];
         if (c->row <= k->first)
@@ -328,7 +332,10 @@ static void put_panel(history_chart *k, size_t panel, double top, bool last, stk
     const char *unit = "";
     const bool known = fit_panel(k, benchmark, top, &axis, &factor, &unit);
     stk__text_puts(&k->cell, k->log->benchmarks[benchmark].name);
-    if (known && unit[0])
+    /* Names of columns of other programs may end in it. */
+    const size_t length = k->cell.length, unit_length = strlen(unit);
+    if (known && unit_length &&
+        (length < unit_length || strncmp(k->cell.data + length - unit_length, unit, unit_length) != 0))
         stk__text_printf(&k->cell, " (%s)", unit);
     stk__svg_text(out, plot_from, top - head_of(k, panel) + 14, "font-weight=\"bold\"",
                   k->cell.failed ? "" : k->cell.data, 90);
