@@ -205,6 +205,11 @@ static void put_tail(const stk__metric *m, const stk__comparisons *c, const stk_
     stk__words_change(x->means.ratio, x->means.low, x->means.high, out);
 }
 
+const char *stk__words_direction(char *unit, bool higher_is_better, bool better)
+{
+    return change_word(&(stk__metric){.unit = unit, .higher_is_better = higher_is_better}, better);
+}
+
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
@@ -362,18 +367,26 @@ stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benc
     return word ? stk__verdict_find(word) : STK__INCONCLUSIVE;
 }
 
+size_t stk__words_machine_length(const stk__log_row *row)
+{
+    const char *machine = row->machine ? row->machine : "", *kernel = strstr(machine, ", Linux ");
+    return kernel ? (size_t)(kernel - machine) : strlen(machine);
+}
+
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b)
 {
-    const char *x = a->machine ? a->machine : "", *y = b->machine ? b->machine : "";
-    const char *x_kernel = strstr(x, ", Linux "), *y_kernel = strstr(y, ", Linux ");
-    const size_t n = x_kernel ? (size_t)(x_kernel - x) : strlen(x);
-    return n == (y_kernel ? (size_t)(y_kernel - y) : strlen(y)) && memcmp(x, y, n) == 0;
+    const size_t n = stk__words_machine_length(a);
+    return n == stk__words_machine_length(b) && (n == 0 || memcmp(a->machine, b->machine, n) == 0);
 }
 
 void stk__words_commit(const stk__log_row *row, stk__text *out)
 {
-    if (row->commit && row->commit[0])
-        stk__text_printf(out, "%.7s%s", row->commit, row->dirty ? "+" : "");
+    /* Of a hash the first characters tell; logs of others have names of versions as well. */
+    enum { HASH = 7, VERSION = 20 };
+    const char *commit = row->commit ? row->commit : "";
+    const bool hash = commit[strspn(commit, "0123456789abcdef")] == 0;
+    if (commit[0])
+        stk__text_printf(out, "%.*s%s", hash ? HASH : VERSION, commit, row->dirty ? "+" : "");
     else
         stk__text_putc(out, '-');
 }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "bench/compare.h"
+#include "bench/history.h"
 #include "bench/log_impl.h"
 #include "bench/result.h"
 
@@ -112,6 +113,14 @@ static inline void results_history(stk__log *log, size_t rows, size_t benchmarks
 static inline void results_history_clear(stk__log *log)
 {
     stk__log_clear(log);
+}
+
+/* All of a log as it is shown; cleared by stk__history_clear. */
+static inline stk__history results_shown(const stk__log *log)
+{
+    stk__history h;
+    assert_int_equal(stk__history_init(&h, log, &(stk__history_options){0}, NULL), STK_OK);
+    return h;
 }
 
 #endif
