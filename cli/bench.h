@@ -5,6 +5,7 @@
 #include "bench/compare.h"
 #include "bench/experiment.h"
 #include "bench/interchange.h"
+#include "bench/log.h"
 #include "bench/suite.h"
 #include "cli.h"
 
@@ -40,7 +41,7 @@ typedef struct bench_output_options {
         CLI_ROW(T, f.svg, const char *, CLI_TEXT, .name = "svg", .value = "FILE", .complete = CLI_FILES,             \
                 .group = "Output", .help = "write a chart"),                                                         \
         CLI_ROW(T, f.exports, cli_list, CLI_LIST, .name = "export", .value = "FORMAT=FILE", .group = "Output",       \
-                .help = "write the runs as stoker, hyperfine, pyperf, google, go or github; may be given again"),    \
+                .help = "write what was measured as one of: " STK__BENCH_WRITTEN_LIST "; may be given again"),       \
         CLI_ROW(T, f.into, const char *, CLI_TEXT, .name = "into", .value = "FILE", .complete = CLI_FILES,           \
                 .group = "Output", .help = "write the tables into a Markdown page, between the marks of --section"), \
         CLI_ROW(T, f.section, const char *, CLI_TEXT, .name = "section", .value = "NAME", .group = "Output",         \
@@ -85,19 +86,12 @@ typedef struct bench_design_options {
                 .help = "what decides: wall, user, system, cpu, rss, minor_faults, major_faults, switches, "           \
                         "preemptions, instructions, or a number of the JSON object that the commands print as their "  \
                         "last line (default wall)"),                                                                   \
-        CLI_ROW(T, f.count, bool, CLI_FLAG, .name = "count", .group = "Measure",                                       \
-                .help = "also count instructions: in hardware in every run, else by valgrind in a few slow runs"),     \
-        CLI_ROW(T, f.count_runs, int64_t, CLI_INT, .name = "count-runs", .value = "N", .min = 1, .max = 100000,        \
-                .fallback = -1, .group = "Measure",                                                                    \
-                .help = "--count with so many of valgrind's runs for each variant (default 3)"),                       \
-        CLI_ROW(T, f.count_with, const char *, CLI_TEXT, .name = "count-with", .value = "WHAT", .complete = CLI_WORDS, \
-                .words = "hardware valgrind", .group = "Measure",                                                      \
-                .help = "--count by this one alone: hardware or valgrind"),                                            \
         CLI_ROW(T, f.unit, const char *, CLI_TEXT, .name = "unit", .value = "UNIT", .group = "Measure",                \
                 .help = "of that number: s, bytes, or any word (default: from its name)"),                             \
         CLI_ROW(T, f.higher_is_better, bool, CLI_FLAG, .name = "higher-is-better", .group = "Measure",                 \
                 .help = "that number is a rate (names that end in _per_s are taken as such)"),                         \
-        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .group = "Limits",           \
+        CLI_ROW(T, f.cpus, double, CLI_DOUBLE, .name = "cpus", .value = "N", .max = 4096, .fallback = -1,              \
+                .group = "Limits",                                                                                     \
                 .help = "cores for each run, as in docker run --cpus; 1.5 needs a cgroup that can be written"),        \
         CLI_ROW(T, f.memory_bytes, uint64_t, CLI_SIZE, .name = "memory", .value = "SIZE", .group = "Limits",           \
                 .help = "memory for each run, as in 4G: by a cgroup, else by RLIMIT_AS"),                              \
@@ -114,6 +108,16 @@ typedef struct bench_design_options {
                 .help = "a variant that prints something else than the first gets no verdict"),                        \
         CLI_ROW(T, f.ignore_failure, bool, CLI_FLAG, .name = "ignore-failure", .letter = 'i', .group = "Commands",     \
                 .help = "time commands that end with an exit code other than 0")
+
+#define BENCH_COUNT_ROWS(T, f)                                                                                         \
+    CLI_ROW(T, f.count, bool, CLI_FLAG, .name = "count", .group = "Measure",                                           \
+            .help = "also count instructions: in hardware in every run, else by valgrind in a few slow runs"),         \
+        CLI_ROW(T, f.count_runs, int64_t, CLI_INT, .name = "count-runs", .value = "N", .min = 1, .max = 100000,        \
+                .fallback = -1, .group = "Measure",                                                                    \
+                .help = "--count with so many of valgrind's runs for each variant (default 3)"),                       \
+        CLI_ROW(T, f.count_with, const char *, CLI_TEXT, .name = "count-with", .value = "WHAT", .complete = CLI_WORDS, \
+                .words = "hardware valgrind", .group = "Measure",                                                      \
+                .help = "--count by this one alone: hardware or valgrind")
 
 /* ---- trials ---- */
 
@@ -140,6 +144,8 @@ int bench_trials_make(bench_trials *t, char *const *commands, size_t count, cons
 int bench_trials_add(bench_trials *t, const char *name, const char *command, const stk__suite_options *options,
                      const bench_design_options *design);
 void bench_trials_clear(bench_trials *t);
+/* Is the first command a misspelt subcommand? Then says so. */
+int bench_check_subcommand(const cli_arguments *arguments);
 
 /* ---- running ---- */
 
@@ -163,6 +169,9 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
 
 /* The metrics of an empty result: the measures, those of pipelines, and the one that decides. */
 int bench_metrics(stk__result *r, const bench_design_options *design, bool pipelines);
+
+/* Unit and direction are for a metric that the commands print; metric may be NULL. */
+int bench_check_metric(const char *metric, const char *unit, bool higher_is_better);
 
 /*
  * Runs it with a progress line. CLI_OK also when it was interrupted (r->interrupted); after a failure the exit code,
@@ -196,18 +205,45 @@ int bench_check_output(const bench_output_options *output, const cli_command *co
 /* CLI_REGRESSION when a regression is past --fail-over, else `code`. */
 int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over, int code);
 
+/* ---- the change log ---- */
+
+/* A row of --log on its way. The names are its own, results and comparisons the caller's. */
+typedef struct bench_row {
+    stk__log_figure *figures;
+    size_t figure_count, figure_capacity;
+    stk__log_pair *pairs;
+    size_t pair_count, pair_capacity;
+    double confidence;
+} bench_row;
+
+void bench_row_clear(bench_row *row);
+/* One more benchmark, or comparison between two; figure->name does not count. */
+int bench_row_figure(bench_row *row, const char *name, size_t name_size, const stk__log_figure *figure);
+int bench_row_pair(bench_row *row, const char *name, const stk__comparison *comparison);
+/* For before an hour of runs: would the log take it? */
+int bench_row_fits(const bench_row *row, const char *path);
+/* Adds it and says so. Prints every benchmark against its own past unless that is told already, or JSON is printed. */
+int bench_row_append(const bench_row *row, const char *path, const stk__commit *commit, const char *message,
+                     bool interrupted, bool told);
+
 /* --ladder and --suite. */
 typedef struct bench_context {
     const bench_design_options *design;
     const bench_rule_options *rule;
     const bench_output_options *output;
     stk__launcher *launcher;
+    const bench_place *places; /* a suite's: both checkouts of --against, the older one first */
+    size_t place_count;
+    const stk__commit *commit; /* that its row is about; NULL: the one at hand */
+    const char *log, *message; /* a suite's: --log and --message */
 } bench_context;
 /* Reads the file of either; `ladder` tells which it must be. */
 int bench_suite_read(const char *path, bool ladder, stk__suite *out);
 int bench_ladder(const bench_context *x, const char *path);
 int bench_suite(const bench_context *x, const char *path);
 
+/* The format of that name, for reading or writing; false after saying that there is none. */
+bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out);
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

@@ -1,7 +1,9 @@
 /* What a benchmark leaves behind: report, JSON, chart, exports, a section of a page, an exit code. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -106,18 +108,60 @@ void bench_say_lines(const stk__text *lines)
     }
 }
 
-/* "hyperfine=out.json"; UNKNOWN when it is not of that form. */
+/* What people write for a format, where that is far from its name. */
+static const cli_meaning other_names[] = {
+    {"json", "stoker"},
+    {"md", "markdown"},
+    {"bmf", "bencher"},
+    {"gbench", "google"},
+    {"benchmark", "google"},
+    {"benchstat", "go"},
+    {"pytest-benchmark", "pytest"},
+    {"github-action-benchmark", "github"},
+    {NULL, NULL},
+};
+
+static const char *nearest_format(const char *name, bool write)
+{
+    const char *names[STK__BENCH_FORMAT_COUNT];
+    size_t count = 0;
+    for (int f = STK__BENCH_UNKNOWN + 1; f < STK__BENCH_FORMAT_COUNT; f++) {
+        if (write ? stk__bench_format_is_written((stk__bench_format)f)
+                  : stk__bench_format_is_read((stk__bench_format)f))
+            names[count++] = stk__bench_format_name((stk__bench_format)f);
+    }
+    for (const cli_meaning *row = other_names; row->name; row++) {
+        if (strcmp(row->name, name) == 0)
+            name = row->meaning;
+    }
+    return stk__nearest(name, names, count);
+}
+
+bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out)
+{
+    *out = stk__bench_format_find(name);
+    if (*out != STK__BENCH_UNKNOWN && (write ? stk__bench_format_is_written(*out) : stk__bench_format_is_read(*out)))
+        return true;
+    if (*out != STK__BENCH_UNKNOWN) {
+        cli_usage_error(command, "%s wants one of: %s; '%s' is only %s", option,
+                        write ? STK__BENCH_WRITTEN_LIST : STK__BENCH_READ_LIST, name, write ? "read" : "written");
+        return false;
+    }
+    const char *nearest = nearest_format(name, write);
+    cli_usage_error(command, "%s wants one of: %s; found '%s'%s%s%s", option,
+                    write ? STK__BENCH_WRITTEN_LIST : STK__BENCH_READ_LIST, name, nearest ? ", did you mean '" : "",
+                    nearest ? nearest : "", nearest ? "'?" : "");
+    return false;
+}
+
+/* "hyperfine=out.json", which has been checked. */
 static stk__bench_format export_format(const char *text, const char **out_path)
 {
-    char name[32];
-    const size_t size = strcspn(text, "=");
-    stk__text t;
-    stk__text_fixed(&t, name, sizeof name);
-    stk__text_write(&t, text, STK_MIN(size, sizeof name - 1));
-    if (!text[size] || !text[size + 1])
-        return STK__BENCH_UNKNOWN;
-    *out_path = text + size + 1;
-    return stk__bench_format_find(name);
+    char *name = stk__strndup(text, strcspn(text, "="));
+    const stk__bench_format format = name ? stk__bench_format_find(name) : STK__BENCH_UNKNOWN;
+    stk__free(name);
+    *out_path = strchr(text, '=') + 1;
+    return format;
 }
 
 static int export_one(const stk__result *r, const stk__comparisons *c, const char *text)
@@ -175,39 +219,68 @@ int bench_write_page(const bench_output_options *output, const char *markdown)
     return code;
 }
 
+/* Can the file be made? Asked before an hour of runs, not after. */
+static int check_target(const char *path)
+{
+    struct stat st;
+    char *directory = stk__strdup(path);
+    char *slash = directory ? strrchr(directory, '/') : NULL;
+    if (slash)
+        slash[slash == directory] = 0;
+    const char *parent = slash ? directory : ".";
+    int error = 0;
+    if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        error = EISDIR;
+    else if (strcmp(path, "-") != 0 && directory && access(parent, W_OK | X_OK) != 0)
+        error = errno;
+    stk__free(directory);
+    if (!error)
+        return CLI_OK;
+    cli_say("stoker: %s: cannot create: %s", path, strerror(error));
+    return CLI_FAILED;
+}
+
+static int check_export(const bench_output_options *output, const cli_command *command, const char *text)
+{
+    stk__bench_format format;
+    const size_t size = strcspn(text, "=");
+    if (!size || !text[size] || !text[size + 1])
+        return cli_usage_error(command, "--export wants FORMAT=FILE, as in hyperfine=runs.json, found '%s'", text);
+    char *name = stk__strndup(text, size);
+    const bool known = name && bench_format(command, "--export", name, true, &format);
+    stk__free(name);
+    if (!known)
+        return CLI_USAGE;
+    const char *path = text + size + 1;
+    if (output->json && strcmp(path, "-") == 0)
+        return cli_usage_error(command, "--json has standard output: --export wants a file there");
+    return check_target(path);
+}
+
 int bench_check_output(const bench_output_options *output, const cli_command *command)
 {
     if (output->section && !output->into)
         return cli_usage_error(command, "--section is for --into");
-    for (size_t i = 0; i < output->exports.count; i++) {
-        const char *text = output->exports.items[i], *path;
-        if (export_format(text, &path) == STK__BENCH_UNKNOWN)
-            return cli_usage_error(
-                command, "--export wants FORMAT=FILE with stoker, hyperfine, pyperf, google, go or github, found '%s'",
-                text);
-    }
-    for (size_t i = 0; i < output->exports.count && output->json; i++) {
-        const char *path = NULL;
-        export_format(output->exports.items[i], &path);
-        if (strcmp(path, "-") == 0)
-            return cli_usage_error(command, "--json has standard output: --export wants a file there");
-    }
-    if (output->json && output->svg && strcmp(output->svg, "-") == 0)
+    int code = CLI_OK;
+    for (size_t i = 0; i < output->exports.count && code == CLI_OK; i++)
+        code = check_export(output, command, output->exports.items[i]);
+    if (code == CLI_OK && output->json && output->svg && strcmp(output->svg, "-") == 0)
         return cli_usage_error(command, "--json has standard output: --svg wants a file there");
-    if (!output->into)
-        return CLI_OK;
+    if (code == CLI_OK && output->svg)
+        code = check_target(output->svg);
+    if (code != CLI_OK || !output->into)
+        return code;
     stk__text made = STK__TEXT_INIT;
-    const int code = make_page(output, "", &made);
+    code = make_page(output, "", &made);
     stk__text_clear(&made);
     return code;
 }
 
 int bench_read(const char *path, const char *format_name, stk__result *out)
 {
-    const stk__bench_format format = format_name ? stk__bench_format_find(format_name) : STK__BENCH_UNKNOWN;
-    if (format_name && (format == STK__BENCH_UNKNOWN || format == STK__BENCH_GITHUB))
-        return cli_usage_error(&cli_command_bench_compare,
-                               "--read-as wants stoker, hyperfine, pyperf, google or go, found '%s'", format_name);
+    stk__bench_format format = STK__BENCH_UNKNOWN;
+    if (format_name && !bench_format(&cli_command_bench_compare, "--read-as", format_name, false, &format))
+        return CLI_USAGE;
     stk_error err = {0};
     stk__input *in = NULL;
     if (stk__input_open(path, &in, &err) != STK_OK)

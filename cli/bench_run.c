@@ -148,7 +148,7 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
         .keep_directory = d->keep_output,
         .launch = {.input = d->input,
                    .output = d->show_output ? STK__OUTPUT_SHOW : STK__OUTPUT_DISCARD,
-                   .limits = {.cpus = d->cpus, .memory_bytes = d->memory_bytes},
+                   .limits = {.cpus = d->cpus > 0 ? d->cpus : 0, .memory_bytes = d->memory_bytes},
                    .timeout_ns = d->timeout_ns},
         .count = !counts(d)          ? 0
                  : d->count_runs > 0 ? (size_t)d->count_runs
@@ -206,22 +206,53 @@ static stk_status add_metrics(stk__result *r, const bench_design_options *d, boo
     return STK_OK;
 }
 
+int bench_check_metric(const char *metric, const char *unit, bool higher_is_better)
+{
+    const stk__measure m = stk__measure_find(metric ? metric : "wall");
+    if (m == STK__NAMED_MEASURES || (!unit && !higher_is_better))
+        return CLI_OK;
+    const stk__metric row = stk__measure_metric(m);
+    return cli_usage_error(
+        &cli_command_bench,
+        "--%s is for a --metric that the commands print; %s is measured here, in %s, and less is better",
+        unit ? "unit" : "higher-is-better", row.name, row.unit);
+}
+
 int bench_metrics(stk__result *r, const bench_design_options *design, bool pipelines)
 {
     stk_error err = {0};
+    const int code = bench_check_metric(design->metric, design->unit, design->higher_is_better);
+    if (code != CLI_OK)
+        return code;
     const stk_status status = add_metrics(r, design, pipelines, &err);
     return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 
 /* ---- running ---- */
 
+static void say_metrics(void)
+{
+    stk__text names = STK__TEXT_INIT;
+    for (int m = 0; m < STK__STEAL; m++)
+        stk__text_printf(&names, "%s%s", m ? ", " : "", stk__measure_metric((stk__measure)m).name);
+    if (!names.failed)
+        cli_say("    measured whatever commands print: %s", names.data);
+    stk__text_clear(&names);
+}
+
 static void say_failure(const stk_error *err, const stk__result *r)
 {
     cli_say_error(err, NULL, NULL);
-    if (strstr(err->message, "exit code") && !strstr(err->message, ": cannot run '") && err->message[0] != '-')
+    if (strstr(err->message, "yntax error"))
+        cli_say("    the shell cannot read that command: are its quotes balanced?");
+    else if (strstr(err->message, "exit code") && !strstr(err->message, ": cannot run '") && err->message[0] != '-')
         cli_say("    --ignore-failure times commands whatever their exit code, --show-output shows what they print");
     else if (strstr(err->message, "longer than"))
         cli_say("    --timeout sets how long a run may take");
+    else if (strstr(err->message, "JSON object with a number"))
+        say_metrics();
+    else if (strstr(err->message, ": Permission denied"))
+        cli_say("    a program is a file that may be executed (chmod +x FILE), and no directory");
     if (r->variant_count && r->variants[0].runs)
         cli_say("    rounds before it, which are kept: %zu", r->variants[0].runs);
 }

@@ -1,10 +1,12 @@
 /* From what stands on the command line to the trials of an experiment. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "bench.h"
+#include "bench/scan.h"
 
 #include "base/banned.h"
 
@@ -95,8 +97,7 @@ static char *pipeline_command(const char *command, bool digest)
 
 typedef struct param {
     char *name;
-    char **values;
-    size_t count, capacity;
+    stk__scan scan;
     bool used;
 } param;
 
@@ -108,34 +109,35 @@ typedef struct params {
 static void params_clear(params *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        for (size_t k = 0; k < p->items[i].count; k++)
-            stk__free(p->items[i].values[k]);
-        stk__free(p->items[i].values);
+        stk__scan_clear(&p->items[i].scan);
         stk__free(p->items[i].name);
     }
 }
 
-/* "threads=1,2,4" */
+/* "threads=1,2,4", "threads=1..4" */
 static int param_read(param *p, const char *text)
 {
+    stk_error err = {0};
     const size_t size = strcspn(text, "=");
+    if (!text[size] && *text && !strpbrk(text, " .,:"))
+        return cli_usage_error(&cli_command_bench,
+                               "--param wants NAME=VALUES in one word, as in %s=1,2,4 or %s=1..8, found '%s'", text,
+                               text, text);
     if (!size || !text[size] || !text[size + 1])
-        return cli_usage_error(&cli_command_bench, "--param wants NAME=VALUE,VALUE, as in threads=1,2,4, found '%s'",
+        return cli_usage_error(&cli_command_bench, "--param wants NAME=VALUES, as in n=1,2,4 or n=1..8, found '%s'",
                                text);
     p->name = stk__strndup(text, size);
     if (!p->name)
         return no_memory();
-    for (text += size + 1;; text++) {
-        const size_t n = strcspn(text, ",");
-        if (!stk__grow((void **)&p->values, &p->capacity, p->count + 1, sizeof *p->values))
-            return no_memory();
-        p->values[p->count] = stk__strndup(text, n);
-        if (!p->values[p->count++])
-            return no_memory();
-        text += n;
-        if (!*text)
-            return CLI_OK;
-    }
+    if (strpbrk(p->name, " \t\n{}"))
+        return cli_usage_error(&cli_command_bench, "--param wants a name without blanks and braces, found '%s'",
+                               p->name);
+    if (stk__scan_read(text + size + 1, &p->scan, &err) != STK_OK)
+        return cli_usage_error(&cli_command_bench, "--param %s: %s", p->name, err.message);
+    if (p->scan.doubtful)
+        cli_say("stoker: --param %s: '%s' is one value; a range is written 1..8, or 1:8:2 with a step", p->name,
+                p->scan.values[p->scan.doubtful - 1]);
+    return CLI_OK;
 }
 
 static int params_read(params *p, const cli_list *list)
@@ -153,9 +155,10 @@ static int params_read(params *p, const cli_list *list)
                                        "--param %s is given twice; give its values in one, as in %s=1,2",
                                        p->items[i].name, p->items[i].name);
         }
-        p->combinations *= p->items[i].count;
+        p->combinations *= p->items[i].scan.count;
         if (p->combinations > MOST_TRIALS)
-            return cli_usage_error(&cli_command_bench, "at most %d combinations of parameters", MOST_TRIALS);
+            return cli_usage_error(&cli_command_bench, "%zu combinations of parameters, wanted at most %d",
+                                   p->combinations, MOST_TRIALS);
     }
     return CLI_OK;
 }
@@ -164,8 +167,8 @@ static int params_read(params *p, const cli_list *list)
 static const char *param_value(const params *p, size_t combination, size_t i)
 {
     for (size_t k = p->count; k-- > i + 1;)
-        combination /= p->items[k].count;
-    return p->items[i].values[combination % p->items[i].count];
+        combination /= p->items[k].scan.count;
+    return p->items[i].scan.values[combination % p->items[i].scan.count];
 }
 
 /* The parameter whose "{name}" stands at `text`, or p->count. */
@@ -203,6 +206,38 @@ static bool fill_in(params *p, size_t combination, const char *text, char **out)
     }
     *out = t.data;
     return true;
+}
+
+/* The length of the name in "{name}" at `text`, or 0: no such thing, or a statement of awk. */
+static size_t placeholder(const char *text)
+{
+    static const char *const awk[] = {"print", "next", "exit", "getline", "delete"};
+    const size_t size = strspn(text + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    if (text[size + 1] != '}' || strspn(text + 1, "0123456789-") >= size)
+        return 0;
+    for (size_t i = 0; i < STK_COUNT(awk); i++) {
+        if (strlen(awk[i]) == size && memcmp(awk[i], text + 1, size) == 0)
+            return 0;
+    }
+    return size;
+}
+
+/* Said, not refused: braces mean something to shells and other languages, too. */
+static void warn_about_braces(const params *p, const char *text)
+{
+    const char *names[MOST_PARAMS];
+    for (size_t i = 0; i < p->count; i++)
+        names[i] = p->items[i].name;
+    for (const char *at = text; p->count && at && (at = strchr(at, '{')); at++) {
+        const size_t size = at > text && at[-1] == '$' ? 0 : placeholder(at);
+        if (!size || param_at(p, at) < p->count)
+            continue;
+        char *name = stk__strndup(at + 1, size);
+        const char *nearest = name ? stk__nearest(name, names, p->count) : NULL;
+        cli_say("stoker: {%.*s} in '%.200s' is no --param and stays as it is%s%s%s", (int)STK_MIN(size, (size_t)60),
+                at + 1, text, nearest ? "; did you mean {" : "", nearest ? nearest : "", nearest ? "}?" : "");
+        stk__free(name);
+    }
 }
 
 /* ---- trials ---- */
@@ -294,28 +329,28 @@ static int make_names(maker *m, const cli_list *names)
     m->names = stk__calloc(m->count ? m->count : 1, sizeof *m->names);
     if (!m->names)
         return no_memory();
-    if (!names->count) {
-        if (stk__variant_names((const char *const *)m->commands, m->count, m->names, &err) == STK_OK)
-            return CLI_OK;
-        return no_memory();
-    }
-    for (size_t i = 0; i < m->count; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(names->items[i], names->items[j]) == 0)
-                return cli_usage_error(&cli_command_bench, "--name '%s' is given twice", names->items[i]);
-        }
-        m->names[i] = stk__strdup(names->items[i]);
-        if (!m->names[i])
-            return no_memory();
-    }
-    return CLI_OK;
+    const stk_status status = names->count
+                                  ? stk__variant_names_unique(names->items, m->count, m->names, &err)
+                                  : stk__variant_names((const char *const *)m->commands, m->count, m->names, &err);
+    return status == STK_OK ? CLI_OK : no_memory();
+}
+
+static void warn_about_all(const maker *m)
+{
+    const bench_design_options *d = m->design;
+    const char *const others[] = {d->setup, d->prepare, d->conclude, d->cleanup};
+    for (size_t i = 0; i < m->count; i++)
+        warn_about_braces(&m->params, m->commands[i]);
+    for (size_t i = 0; i < STK_COUNT(others); i++)
+        warn_about_braces(&m->params, others[i]);
 }
 
 static int make_all(maker *m, const bench_place *places, size_t place_count)
 {
     int code = CLI_OK;
     if (m->count * m->params.combinations * STK_MAX(place_count, 1) > MOST_TRIALS)
-        return cli_usage_error(&cli_command_bench, "at most %d variants", MOST_TRIALS);
+        return cli_usage_error(&cli_command_bench, "%zu variants, wanted at most %d",
+                               m->count * m->params.combinations * STK_MAX(place_count, 1), MOST_TRIALS);
     for (size_t k = 0; k < m->params.combinations; k++) {
         for (size_t i = 0; i < m->count; i++) {
             if (!place_count)
@@ -331,6 +366,7 @@ static int make_all(maker *m, const bench_place *places, size_t place_count)
             return cli_usage_error(&cli_command_bench, "no command has {%s} in it, which --param %s is for",
                                    m->params.items[i].name, m->params.items[i].name);
     }
+    warn_about_all(m);
     return CLI_OK;
 }
 
@@ -370,4 +406,40 @@ int bench_trials_add(bench_trials *t, const char *name, const char *command, con
         return t->items[t->count - 1].directory ? CLI_OK : no_memory();
     }
     return code;
+}
+
+/* ---- subcommands ---- */
+
+static bool is_in_path(const char *word)
+{
+    const char *path = getenv("PATH");
+    stk__text t = STK__TEXT_INIT;
+    bool found = false;
+    for (path = path ? path : ""; *path && !found; path += *path == ':') {
+        const size_t size = strcspn(path, ":");
+        stk__text_reset(&t);
+        stk__text_write(&t, path, size);
+        stk__text_printf(&t, "/%s", word);
+        found = t.failed || access(t.data, X_OK) == 0;
+        path += size;
+    }
+    stk__text_clear(&t);
+    return found;
+}
+
+/* "hystory" is more likely a subcommand than a program that is not there. */
+int bench_check_subcommand(const cli_arguments *arguments)
+{
+    const char *names[16];
+    size_t count = 0;
+    for (const cli_command *const *c = cli_commands; *c && count < STK_COUNT(names); c++) {
+        if (cli_is_below(*c, "bench"))
+            names[count++] = cli_second_word(*c);
+    }
+    const char *word = arguments->count ? arguments->items[0] : "";
+    const char *nearest = strpbrk(word, "/ \t\n.") ? NULL : stk__nearest(word, names, count);
+    if (!nearest || is_in_path(word))
+        return CLI_OK;
+    return cli_usage_error(&cli_command_bench, "there is no command '%s'; did you mean 'stoker bench %s'?", word,
+                           nearest);
 }

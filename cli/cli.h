@@ -82,6 +82,8 @@ typedef struct cli_command {
     const char *about; /* paragraphs, each one line */
     const cli_option *options;
     const cli_example *examples;
+    const struct cli_meaning
+        *elsewhere;        /* options of other programs ("--runs", "-L"), and what is to be written here; may be NULL */
     cli_complete complete; /* of arguments */
     const char *words;
     size_t options_size;

@@ -79,11 +79,17 @@ static int compare_run(const void *options, const cli_arguments *arguments)
 
 static const cli_option compare_options_table[] = {
     CLI_ROW(compare_options, read_as, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT",
-            .complete = CLI_WORDS, .words = "stoker hyperfine pyperf google go", .group = "Reading",
-            .help = "stoker, hyperfine, pyperf, google or go (default: by the content)"),
+            .complete = CLI_WORDS, .words = STK__BENCH_READ_WORDS, .group = "Reading",
+            .help = "one of: " STK__BENCH_READ_LIST " (default: by the content)"),
     BENCH_RULE_ROWS(compare_options, rule),
     BENCH_OUTPUT_ROWS(compare_options, output),
     CLI_OPTION_END,
+};
+
+static const cli_meaning compare_elsewhere[] = {
+    {"--to", "--export FORMAT=FILE, or 'stoker bench convert --to FORMAT'"},
+    {"-o", "--export FORMAT=FILE"},
+    {NULL, NULL},
 };
 
 static const cli_example compare_examples[] = {
@@ -98,12 +104,14 @@ const cli_command cli_command_bench_compare = {
     .summary = "compare results of this and other tools",
     .usage = "[OPTION]... FILE [FILE]...",
     .about =
-        "Reads results of stoker bench --json, hyperfine, pyperf, Google Benchmark and Go, plain or gzipped. In one file "
-        "everything is compared with the first; of two files, what has the same name.\n"
+        "Reads results of these, plain or gzipped: " STK__BENCH_READ_TOOLS
+        ". In one file everything is compared with the "
+        "first of its group; of two files, what has the same name.\n"
         "Only results of stoker bench are known to have run in turns. All others are compared by Mann-Whitney and Welch, "
         "with the words 'unpaired: order not controlled': drift of the machine between them looks like a change.",
     .options = compare_options_table,
     .examples = compare_examples,
+    .elsewhere = compare_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(compare_options),
     .max_arguments = 100,

@@ -36,13 +36,13 @@ static int convert(const stk__result *r, stk__bench_format format, const char *p
 static int convert_run(const void *options, const cli_arguments *arguments)
 {
     const convert_options *o = options;
-    const stk__bench_format format = o->to ? stk__bench_format_find(o->to) : STK__BENCH_UNKNOWN;
     if (!arguments->count)
         return cli_usage_error(&cli_command_bench_convert, "no file; try: stoker bench convert --to pyperf runs.json");
-    if (format == STK__BENCH_UNKNOWN)
-        return cli_usage_error(&cli_command_bench_convert,
-                               "--to wants stoker, hyperfine, pyperf, google, go or github%s%s%s",
-                               o->to ? ", found '" : "", o->to ? o->to : "", o->to ? "'" : "");
+    stk__bench_format format;
+    if (!o->to)
+        return cli_usage_error(&cli_command_bench_convert, "--to is wanted, with one of: " STK__BENCH_WRITTEN_LIST);
+    if (!bench_format(&cli_command_bench_convert, "--to", o->to, true, &format))
+        return CLI_USAGE;
     stk__result r = {0};
     int code = bench_read(arguments->items[0], o->read_as, &r);
     if (code == CLI_OK)
@@ -53,14 +53,19 @@ static int convert_run(const void *options, const cli_arguments *arguments)
 
 static const cli_option convert_options_table[] = {
     CLI_ROW(convert_options, to, const char *, CLI_TEXT, .name = "to", .value = "FORMAT", .complete = CLI_WORDS,
-            .words = "stoker hyperfine pyperf google go github", .group = "Output",
-            .help = "stoker, hyperfine, pyperf, google, go or github"),
+            .words = STK__BENCH_WRITTEN_WORDS, .group = "Output", .help = "one of: " STK__BENCH_WRITTEN_LIST),
     CLI_ROW(convert_options, output, const char *, CLI_TEXT, .name = "output", .letter = 'o', .value = "FILE",
             .complete = CLI_FILES, .group = "Output", .help = "where to write it (default: standard output)"),
     CLI_ROW(convert_options, read_as, const char *, CLI_TEXT, .name = "read-as", .value = "FORMAT",
-            .complete = CLI_WORDS, .words = "stoker hyperfine pyperf google go", .group = "Reading",
-            .help = "stoker, hyperfine, pyperf, google or go (default: by the content)"),
+            .complete = CLI_WORDS, .words = STK__BENCH_READ_WORDS, .group = "Reading",
+            .help = "one of: " STK__BENCH_READ_LIST " (default: by the content)"),
     CLI_OPTION_END,
+};
+
+static const cli_meaning convert_elsewhere[] = {
+    {"--export", "--to FORMAT -o FILE"},
+    {"--json", "--to stoker"},
+    {NULL, NULL},
 };
 
 static const cli_example convert_examples[] = {
@@ -74,11 +79,12 @@ const cli_command cli_command_bench_convert = {
     .name = "bench convert",
     .summary = "rewrite results for another tool",
     .usage = "--to FORMAT [-o OUT] FILE",
-    .about =
-        "Reads results of stoker bench --json, hyperfine, pyperf, Google Benchmark or Go, and writes them in the format "
-        "of another. What a format cannot carry is told.",
+    .about = "Reads results of these, plain or gzipped: " STK__BENCH_READ_TOOLS
+             ". Writes them in the format of another. What a "
+             "format cannot carry is told.",
     .options = convert_options_table,
     .examples = convert_examples,
+    .elsewhere = convert_elsewhere,
     .complete = CLI_FILES,
     .options_size = sizeof(convert_options),
     .max_arguments = 1,

@@ -41,8 +41,22 @@ static const cli_option *find_letter(const cli_option *options, char letter)
     return NULL;
 }
 
+/* An option of another program that does the same: "-L", "--runs". */
+static bool say_elsewhere(const cli_command *command, const char *dashes, const char *name)
+{
+    for (const cli_meaning *row = command->elsewhere; row && row->name; row++) {
+        if (strncmp(row->name, dashes, strlen(dashes)) == 0 && strcmp(row->name + strlen(dashes), name) == 0) {
+            cli_usage_error(command, "unknown option '%s'; here: %s", row->name, row->meaning);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void unknown_option(const cli_command *command, const char *name)
 {
+    if (say_elsewhere(command, "--", name))
+        return;
     const size_t count = cli_option_count(command->options);
     const char **names = stk__calloc(count + 1, sizeof *names);
     const char *nearest = NULL;
@@ -201,7 +215,8 @@ static bool read_letters(reader *r, const char *arg)
         }
         const cli_option *option = find_letter(r->command->options, *p);
         if (!option) {
-            cli_usage_error(r->command, "unknown option '-%c' in '%s'", *p, arg);
+            if (!say_elsewhere(r->command, "-", (const char[]){*p, 0}))
+                cli_usage_error(r->command, "unknown option '-%c' in '%s'", *p, arg);
             return false;
         }
         if (option->kind == CLI_FLAG) {

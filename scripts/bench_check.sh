@@ -17,6 +17,11 @@ fi
 if [ ! -x "$environment/bin/benchstat" ]; then
     GOBIN=$PWD/$environment/bin go install golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5
 fi
+if [ ! -x "$environment/bin/actionlint" ]; then
+    GOBIN=$PWD/$environment/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
+fi
 export PATH=$PWD/$environment/bin:$PATH
 python tests/python/test_bench_formats.py build
 python tests/python/test_bench_log.py build
+python tests/python/test_change_points.py build
+actionlint examples/ci/*.yml

@@ -309,7 +309,25 @@ static PyObject *bench_compare(PyObject *module, PyObject *args, PyObject *kwarg
     return given;
 }
 
+/* One burst of calls, for whoever keeps the rounds: seconds for one call, and how many calls were timed together. */
+static PyObject *bench_time(PyObject *module, PyObject *args)
+{
+    PyObject *function;
+    long long wanted = 0;
+    if (!PyArg_ParseTuple(args, "O|L:bench_time", &function, &wanted))
+        return NULL;
+    if (wanted < 0 || (uint64_t)wanted > MOST_CALLS)
+        return PyErr_Format(PyExc_ValueError, "calls: found %lld, wanted 0 (as many as take a while) or more", wanted);
+    session s = {.gc = PyImport_ImportModule("gc")};
+    uint64_t calls = (uint64_t)wanted;
+    int64_t ns = 0;
+    const bool good = s.gc && (calls ? time_calls(&s, function, calls, &ns) : choose_calls(&s, function, &calls, &ns));
+    Py_XDECREF(s.gc);
+    return good ? Py_BuildValue("(dK)", (double)ns / 1e9 / (double)calls, (unsigned long long)calls) : NULL;
+}
+
 static PyMethodDef bench_functions[] = {
+    {"bench_time", bench_time, METH_VARARGS, "Time a burst of calls: seconds for one call, and their number."},
     {"bench_compare", (PyCFunction)(void (*)(void))bench_compare, METH_VARARGS | METH_KEYWORDS,
      "Compare functions in turns; gives the report and the JSON of `stoker bench`."},
     {NULL, NULL, 0, NULL},

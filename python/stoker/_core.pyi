@@ -208,6 +208,7 @@ class G2p:
     def words(self, words: Sequence[str], /) -> list[list[str]]: ...
     def text(self, text: str, /) -> list[tuple[str, list[str], int]]: ...  # token, phonemes, flags
 
+def bench_time(function: Callable[[], object], calls: int = 0, /) -> tuple[float, int]: ...  # seconds of one, calls
 def bench_compare(
     functions: Sequence[Callable[[], object]],
     names: Sequence[str],

@@ -13,13 +13,34 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, float], "bool | None"]
 
-__all__ = ["Comparison", "Pair", "compare"]
+__all__ = ["Answer", "Comparison", "Pair", "compare"]
+
+
+class Answer:
+    """Yes or no, and why: a failing `assert found.not_slower()` shows the reason."""
+
+    __slots__ = ("yes", "sure", "reason")
+
+    yes: bool
+    sure: bool  # False: the runs leave it open, and yes is the benefit of the doubt
+    reason: str
+
+    def __init__(self, yes: bool, sure: bool, reason: str) -> None:
+        self.yes = yes
+        self.sure = sure
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return self.yes
+
+    def __repr__(self) -> str:
+        return f"<{'yes' if self.yes else 'no'}: {self.reason}>"
 
 
 class Pair:
     """One function against the first."""
 
-    __slots__ = ("a", "b", "ratio", "low", "high", "p", "verdict")
+    __slots__ = ("a", "b", "ratio", "low", "high", "p", "verdict", "withheld", "min_effect")
 
     a: str  # name of the first function
     b: str
@@ -27,18 +48,45 @@ class Pair:
     low: float  # the interval that covers it with 95 %
     high: float
     p: float  # how likely ratios so far from 1 are when both are the same
-    verdict: str  # of b: "faster", "slower", "equivalent" or "inconclusive"
+    verdict: str  # of b: "faster", "slower", "equivalent", "inconclusive", or "faster-tail", "slower-tail" (by the mean)
 
-    def __init__(self, figures: dict[str, Any]) -> None:
+    withheld: str | None  # why there is no verdict, when it is not for noise
+    min_effect: float  # smaller differences were not called such
+
+    def __init__(self, figures: dict[str, Any], min_effect: float = 0.02) -> None:
         self.a = figures["a"]
         self.b = figures["b"]
         self.verdict = figures["verdict"]
+        self.withheld = figures.get("withheld")
+        self.min_effect = min_effect
         self.ratio, self.low, self.high, self.p = (_number(figures[key]) for key in ("ratio", "ci_low", "ci_high", "p"))
 
     @property
     def faster(self) -> str | None:
         """The name of the faster one by the verdict, or None."""
-        return {"faster": self.b, "slower": self.a}.get(self.verdict)
+        return {"faster": self.b, "slower": self.a}.get(self.verdict.removesuffix("-tail"))
+
+    def not_slower(self, by: float = 0, strict: bool = False) -> Answer:
+        """Whether b is not slower than a: by verdict, and by more than `by` (0.05 is 5 %).
+
+        An inconclusive result is a yes that is not sure. With `strict` it is a no, unless the whole interval is below
+        1 + `by`. No is also: slower in a share of the runs, whatever the median says, and no figures at all.
+        """
+        if not 0 <= by < 10 or 0 < by < self.min_effect:
+            least = f"the min_effect of the comparison ({self.min_effect:g})"
+            raise ValueError(f"not_slower: by is {by:g}, wanted 0, or {least} and more")
+        limit = 1 + max(by, self.min_effect)
+        ratio, low, high = (_ratio(value) for value in (self.ratio, self.low, self.high))
+        text = f"{self.b} / {self.a} = {ratio} ({low} to {high}): {self.verdict}"
+        allowed = f", allowed are {100 * by:g} %" if by else ""
+        if self.ratio != self.ratio or self.withheld:
+            return Answer(False, True, f"{text}: {self.withheld or 'there are no figures'}")
+        if self.verdict.startswith("slower") and (self.verdict != "slower" or self.ratio > 1 + by):
+            return Answer(False, True, text + allowed)
+        sure = self.high <= limit or self.verdict != "inconclusive"
+        if strict and self.high > limit:
+            return Answer(False, False, f"{text}; strict wants less than {limit:.3g} for the whole interval")
+        return Answer(True, sure, text + allowed)
 
     def __repr__(self) -> str:
         figures = f"{self.ratio:.3f}, {self.low:.3f} to {self.high:.3f}"
@@ -59,7 +107,7 @@ class Comparison:
         self._text = text
         self._json = json
         self._parsed: dict[str, Any] | None = None
-        self.pairs = [Pair(figures) for figures in self.json["comparisons"]]
+        self.pairs = [Pair(figures, self.json["min_effect"]) for figures in self.json["comparisons"]]
 
     @property
     def json(self) -> dict[str, Any]:
@@ -99,10 +147,15 @@ class Comparison:
         Of more than two: the one with the least ratio among those that are faster than the first; the first when all
         others are slower.
         """
-        better = [pair for pair in self.pairs if pair.verdict == "faster"]
+        better = [pair for pair in self.pairs if pair.faster == pair.b]
         if better:
             return min(better, key=lambda pair: pair.ratio).b
-        return self.pairs[0].a if all(pair.verdict == "slower" for pair in self.pairs) else None
+        return self.pairs[0].a if all(pair.faster == pair.a for pair in self.pairs) else None
+
+    def not_slower(self, by: float = 0, strict: bool = False) -> Answer:
+        """Whether no function is slower than the first: the answer of `Pair.not_slower` that is the worst."""
+        answers = [pair.not_slower(by, strict) for pair in self.pairs]
+        return min(answers, key=lambda answer: (answer.yes, answer.sure))
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -228,6 +281,10 @@ def _numbered(name: str) -> Iterator[str]:
 
 def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}" if value < 0.1 else f"{value:.3f}"
 
 
 def _chance(p: float) -> str:

@@ -65,9 +65,11 @@ static stk_status paired_change(const runs_at_hand *r, size_t from, size_t n, bo
 {
     const stk__rule rule = {.confidence = r->confidence};
     stk__paired p;
-    STK_TRY(stk__paired_test(r->a + from, r->b + from, n, r->confidence, stk__mix(r->seed, from), &p, err));
-    const stk__verdict verdict = stk__decide(&rule, p.ratio, p.low, p.high, p.covered, p.p_flip);
-    *out = verdict == STK__FASTER || verdict == STK__SLOWER;
+    STK_TRY(stk__paired_test(r->a + from, r->b + from, n, stk__rule_confidence(&rule, 1), stk__mix(r->seed, from), &p,
+                             err));
+    const stk__evidence e = {p.ratio, p.low, p.high, p.covered, p.p / STK__RANK_SHARE, p.rest, p.means};
+    const stk__verdict verdict = stk__decide(&rule, &e);
+    *out = stk__verdict_better(verdict) || stk__verdict_worse(verdict);
     return STK_OK;
 }
 
@@ -85,6 +87,7 @@ static stk_status measure_size(const runs_at_hand *r, size_t n, stk__calibration
 {
     const size_t stride = choose_stride(r->rounds, n), windows = windows_of(r->rounds, n, stride);
     size_t paired = 0, sequential = 0;
+    const stk__rule rule = {.confidence = r->confidence};
     if (windows == 0)
         return STK_OK;
     for (size_t i = 0; i < windows; i++) {
@@ -99,7 +102,7 @@ static stk_status measure_size(const runs_at_hand *r, size_t n, stk__calibration
     c->sizes[index].stride = stride;
     c->sizes[index].paired = (double)paired / (double)windows;
     c->sizes[index].sequential = (double)sequential / (double)windows;
-    c->sizes[index].detectable = expm1(stk__detectable(c->sd_log, n, r->confidence, 0.8));
+    c->sizes[index].detectable = expm1(stk__detectable(c->sd_log, n, stk__rule_confidence(&rule, 1), 0.8));
     return STK_OK;
 }
 

@@ -82,15 +82,11 @@ static const char *bar_style(const ladder_chart *k, size_t i)
 {
     if (i == 0 || i > k->steps->count)
         return "fill=\"#ffffff\" stroke=\"" STK__SVG_INK "\"";
-    switch (k->steps->items[i - 1].verdict) {
-    case STK__FASTER:
+    const stk__verdict verdict = k->steps->items[i - 1].verdict;
+    if (stk__verdict_better(verdict))
         return "fill=\"#7fb8d8\" stroke=\"" STK__SVG_INK "\"";
-    case STK__SLOWER:
+    if (stk__verdict_worse(verdict))
         return "fill=\"url(#hatch)\" stroke=\"" STK__SVG_ORANGE "\"";
-    case STK__EQUIVALENT:
-    case STK__INCONCLUSIVE:
-        break;
-    }
     return "fill=\"url(#dots)\" stroke=\"" STK__SVG_INK "\"";
 }
 

@@ -142,9 +142,9 @@ static void put_ratio_mark(const stk__comparison *x, const stk__axis *axis, doub
     stk__svg_line(out, from, y, to, y, ink);
     stk__svg_line(out, from, y - 5, from, y + 5, ink);
     stk__svg_line(out, to, y - 5, to, y + 5, ink);
-    if (x->verdict == STK__FASTER)
+    if (stk__verdict_better(x->verdict))
         stk__svg_mark_put(out, STK__MARK_DIAMOND, at, y, 6, "fill=\"" STK__SVG_BLUE "\" stroke=\"" STK__SVG_INK "\"");
-    else if (x->verdict == STK__SLOWER)
+    else if (stk__verdict_worse(x->verdict))
         stk__svg_mark_put(out, STK__MARK_DIAMOND, at, y, 6, "fill=\"" STK__SVG_ORANGE "\" stroke=\"" STK__SVG_INK "\"");
     else if (x->verdict == STK__EQUIVALENT)
         stk__svg_mark_put(out, STK__MARK_SQUARE, at, y, 6, "fill=\"#ffffff\" stroke=\"" STK__SVG_INK "\"");
@@ -179,7 +179,7 @@ static void put_ratio(comparison_chart *k, const stk__axis *axis, size_t i, doub
     }
     stk__svg_text(out, words_at, y - 3, "", k->cell.failed ? "" : k->cell.data, 40);
     stk__text_reset(&k->cell);
-    stk__words_verdict(k->r, k->c, i, &k->cell);
+    stk__words_brief(k->r, k->c, i, &k->cell);
     stk__svg_text(out, words_at, y + 12,
                   x->verdict == STK__INCONCLUSIVE ? "font-size=\"11\" fill=\"" STK__SVG_SOFT "\""
                                                   : "font-size=\"11\" font-weight=\"bold\"",

@@ -94,15 +94,20 @@ static stk_status measure(const sides *s, double confidence, uint64_t seed, stk_
         c->ratio = c->pair.ratio;
         c->low = c->pair.low;
         c->high = c->pair.high;
-        c->p = c->pair.p_flip;
-        c->sd_log = c->pair.sd_log;
+        c->p = c->pair.p;
+        c->median = c->pair.median;
+        c->rest = c->pair.rest;
+        c->means = c->pair.means;
+        c->noise = c->pair.noise;
     } else {
         STK_TRY(stk__unpaired_test(s->a, s->na, s->b, s->nb, confidence, &c->free, err));
         c->ratio = c->free.ratio;
         c->low = c->free.low;
         c->high = c->free.high;
         c->p = c->free.p_mann_whitney;
-        c->sd_log = c->free.sd_log;
+        c->median = c->rest = c->free.median;
+        c->means = c->free.means;
+        c->noise = c->free.noise;
     }
     c->n = STK_MIN(s->na, s->nb);
     c->valid = true;
@@ -115,6 +120,8 @@ static bool measure_exactly(const stk__result *r, stk__comparison *c, const side
     if (!stk__count_exact(r, c->a, c->b, c->metric, &c->ratio, &c->low, &c->high))
         return false;
     c->exact = c->valid = c->pair.covered = c->free.covered = true;
+    c->median = c->rest = c->ratio;
+    c->means = (stk__means){.ratio = c->ratio, .low = c->low, .high = c->high, .p = NAN};
     c->n = STK_MIN(s->na, s->nb);
     return true;
 }
@@ -123,7 +130,9 @@ static stk_status compare_one(const stk__result *r, double confidence, stk__comp
 {
     sides s;
     const stk__variant *a = &r->variants[c->a], *b = &r->variants[c->b];
-    c->ratio = c->low = c->high = c->p = c->p_holm = c->sd_log = NAN;
+    c->ratio = c->low = c->high = c->p = c->p_holm = c->median = c->rest = c->noise = NAN;
+    c->means = (stk__means){NAN, NAN, NAN, NAN};
+    c->cpu = (stk__offer){0};
     stk_status status = sides_take(a, b, c->metric, r->paired, &s, err);
     if (status == STK_OK && (!s.na || !s.nb))
         status = withhold(c, "there are no runs to compare", err);
@@ -135,7 +144,7 @@ static stk_status compare_one(const stk__result *r, double confidence, stk__comp
     return status;
 }
 
-/* Holm over those that have figures. */
+/* Holm over those that have figures, after the share of the tail. */
 static stk_status correct(stk__comparisons *c, stk_error *err)
 {
     double *p = stk__calloc(c->count ? c->count : 1, sizeof *p);
@@ -144,7 +153,7 @@ static stk_status correct(stk__comparisons *c, stk_error *err)
     size_t n = 0;
     for (size_t i = 0; i < c->count; i++) {
         if (c->items[i].valid && !c->items[i].exact)
-            p[n++] = c->items[i].p;
+            p[n++] = fmin(1, c->items[i].p / STK__RANK_SHARE);
     }
     stk_status status = n ? stk__holm(p, n, p, err) : STK_OK;
     n = 0;
@@ -154,6 +163,72 @@ static stk_status correct(stk__comparisons *c, stk_error *err)
     }
     stk__free(p);
     return status;
+}
+
+static bool covered(const stk__comparison *c)
+{
+    return c->paired ? c->pair.covered : c->free.covered;
+}
+
+static stk__verdict decide(const stk__rule *rule, const stk__comparison *c, double p)
+{
+    const stk__evidence e = {.ratio = c->ratio,
+                             .low = c->low,
+                             .high = c->high,
+                             .covered = covered(c),
+                             .p = p,
+                             .rest = c->rest,
+                             .means = c->means};
+    return stk__decide(rule, &e);
+}
+
+double stk__comparison_far(const stk__comparison *c)
+{
+    return !c->valid || !c->paired ? 0 : c->means.ratio > 1 ? c->pair.far_above : c->pair.far_below;
+}
+
+bool stk__comparison_by_means(const stk__comparison *c, const stk__rule *rule)
+{
+    if (c->verdict != STK__INCONCLUSIVE || c->withheld || !c->valid || !covered(c))
+        return false;
+    const stk__means same = {.ratio = 1, .low = 1, .high = 1, .p = 1};
+    const stk__evidence e = {c->ratio, c->low, c->high, true, c->p_holm, c->rest, same};
+    const bool tail = fabs(log(c->rest)) < stk__rule_effect(rule) && stk__comparison_far(c) > 0 &&
+                      fabs(log(c->means.ratio)) >= stk__rule_effect(rule);
+    return tail || stk__decide(rule, &e) == STK__EQUIVALENT;
+}
+
+/* From the interval that leaves it open. A tail gets a smaller part of alpha. */
+static size_t plan_rounds(const stk__rule *rule, const stk__comparison *c, size_t valid)
+{
+    if (!stk__comparison_by_means(c, rule))
+        return stk__more_rounds(rule, c->n, log(c->ratio), c->noise, valid);
+    stk__rule tail = *rule;
+    tail.confidence = 1 - (1 - rule->confidence) * STK__TAIL_SHARE / STK__RANK_SHARE;
+    const double width = log(c->means.high / c->means.low), level = 1 - stk__rule_confidence(rule, valid);
+    return stk__more_rounds(&tail, c->n, log(c->means.ratio), stk__noise_of(width, c->n, level), valid);
+}
+
+/* Wall time of a computation on a busy machine is far noisier than its CPU time: what that says, where wall cannot. */
+static stk_status offer_cpu(const stk__result *r, const stk__rule *rule, size_t valid, stk__comparison *c,
+                            stk_error *err)
+{
+    stk__comparison by = {.a = c->a, .b = c->b, .metric = stk__result_metric(r, "cpu"), .paired = c->paired};
+    if (c->verdict != STK__INCONCLUSIVE || !covered(c) || by.metric == SIZE_MAX ||
+        strcmp(r->metrics[c->metric].name, "wall") != 0)
+        return STK_OK;
+    sides s;
+    const double confidence = stk__rule_confidence(rule, valid);
+    stk_status status = sides_take(&r->variants[c->a], &r->variants[c->b], by.metric, c->paired, &s, err);
+    if (status == STK_OK && all_positive(s.a, s.na) && all_positive(s.b, s.nb))
+        status = measure(&s, confidence, r->seed, &by, err);
+    sides_clear(&s);
+    if (status != STK_OK || !by.valid)
+        return status;
+    const double p = fmin(1, by.p / STK__RANK_SHARE * (double)valid);
+    c->cpu = (stk__offer){true, by.ratio, by.low, by.high, p, decide(rule, &by, p)};
+    c->cpu.made = c->cpu.verdict != STK__INCONCLUSIVE;
+    return STK_OK;
 }
 
 static stk_status judge(const stk__result *r, const stk__comparisons *set, size_t valid, stk__comparison *c,
@@ -166,11 +241,11 @@ static stk_status judge(const stk__result *r, const stk__comparisons *set, size_
         return STK_OK;
     stk__rule rule = set->rule;
     rule.higher_is_better = r->metrics[c->metric].higher_is_better;
-    const bool covered = c->paired ? c->pair.covered : c->free.covered;
-    c->verdict = stk__decide(&rule, c->ratio, c->low, c->high, covered, c->exact ? 0 : c->p_holm);
+    c->means.p = fmin(1, c->means.p * (double)valid);
+    c->verdict = decide(&rule, c, c->exact ? 0 : c->p_holm);
     if (c->verdict == STK__INCONCLUSIVE && !c->exact)
-        c->more_rounds = stk__more_rounds(&rule, c->n, log(c->ratio), c->sd_log, valid);
-    return STK_OK;
+        c->more_rounds = plan_rounds(&rule, c, valid);
+    return offer_cpu(r, &rule, valid, c, err);
 }
 
 stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__compare_pair *pairs, size_t count,
@@ -181,7 +256,7 @@ stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__
         return stk__nomem(count * sizeof *set.items, err);
     set.capacity = set.count = count;
     /* Bonferroni for the intervals: all of them together cover at the confidence that was asked for. */
-    const double confidence = count ? 1 - (1 - rule->confidence) / (double)count : rule->confidence;
+    const double confidence = stk__rule_confidence(rule, count);
     size_t valid = 0;
     stk_status status = STK_OK;
     for (size_t i = 0; i < count && status == STK_OK; i++) {
@@ -201,14 +276,61 @@ stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__
     return STK_OK;
 }
 
+/* Holm over copies; p_holm goes back to where they came from. */
+static stk_status correct_together(const stk__compare_set *sets, size_t count, size_t all, stk_error *err)
+{
+    stk__comparisons joined = {.items = stk__calloc(all ? all : 1, sizeof *joined.items)};
+    if (!joined.items)
+        return stk__nomem(all * sizeof *joined.items, err);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            joined.items[joined.count++] = sets[i].comparisons->items[k];
+    }
+    const stk_status status = correct(&joined, err);
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            sets[i].comparisons->items[k].p_holm = joined.items[next++].p_holm;
+    }
+    stk__free(joined.items);
+    return status;
+}
+
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err)
+{
+    size_t all = 0, valid = 0;
+    for (size_t i = 0; i < count; i++)
+        all += sets[i].comparisons->count;
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        const double confidence = stk__rule_confidence(&set->rule, all);
+        for (size_t k = 0; k < set->count; k++) {
+            STK_TRY(compare_one(sets[i].result, confidence, &set->items[k], err));
+            valid += set->items[k].valid;
+        }
+    }
+    STK_TRY(correct_together(sets, count, all, err));
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        set->family = all;
+        for (size_t k = 0; k < set->count; k++) {
+            set->items[k].verdict = STK__INCONCLUSIVE;
+            set->items[k].more_rounds = 0;
+            STK_TRY(judge(sets[i].result, set, valid, &set->items[k], err));
+        }
+    }
+    return STK_OK;
+}
+
 double stk__worst_regression(const stk__comparisons *c, const stk__result *r)
 {
     double worst = 0;
     for (size_t i = 0; i < c->count; i++) {
         const stk__comparison *x = &c->items[i];
-        if (x->verdict != STK__SLOWER)
+        if (!stk__verdict_worse(x->verdict))
             continue;
-        worst = fmax(worst, (r->metrics[x->metric].higher_is_better ? 1 / x->ratio : x->ratio) - 1);
+        const double ratio = x->verdict == STK__TAIL_SLOWER ? x->means.ratio : x->ratio;
+        worst = fmax(worst, (r->metrics[x->metric].higher_is_better ? 1 / ratio : ratio) - 1);
     }
     return worst;
 }

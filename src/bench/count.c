@@ -15,6 +15,22 @@ bool stk__is_count(const stk__metric *metric)
     return strcmp(metric->unit, "instructions") == 0;
 }
 
+const char *stk__count_word(const char *unit, const char *verdict)
+{
+    static const struct {
+        stk__verdict verdict;
+        const char *word;
+    } words[] = {{STK__FASTER, "fewer"},
+                 {STK__SLOWER, "more"},
+                 {STK__TAIL_FASTER, "fewer in some runs"},
+                 {STK__TAIL_SLOWER, "more in some runs"}};
+    for (size_t i = 0; strcmp(unit, "instructions") == 0 && i < STK_COUNT(words); i++) {
+        if (strcmp(verdict, stk__verdict_name(words[i].verdict)) == 0)
+            return words[i].word;
+    }
+    return verdict;
+}
+
 size_t stk__count_metric(const stk__result *r)
 {
     const size_t m = stk__result_metric(r, stk__measure_metric(STK__INSTRUCTIONS).name);

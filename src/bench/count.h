@@ -10,6 +10,8 @@
 
 /* Are they counts of instructions, whose words are "fewer" and "more"? */
 bool stk__is_count(const stk__metric *metric);
+/* The word of a verdict for figures of this unit: "fewer" and "more" of instructions, for the rest as it stands. */
+const char *stk__count_word(const char *unit, const char *verdict);
 /* The metric, or SIZE_MAX: not counted. */
 size_t stk__count_metric(const stk__result *r);
 

@@ -14,13 +14,6 @@ static uint32_t draw(uint64_t seed, uint64_t round, uint32_t position, uint32_t 
 
 void stk__design_order(uint64_t seed, size_t round, size_t count, size_t *out)
 {
-    if (count == 2) {
-        /* One coin for two rounds; the second of them runs the other way round. */
-        const size_t first = draw(seed, round / 2, 0, 2) ^ (round & 1);
-        out[0] = first;
-        out[1] = 1 - first;
-        return;
-    }
     for (size_t i = 0; i < count; i++) {
         const size_t at = draw(seed, round, (uint32_t)i, (uint32_t)i + 1);
         out[i] = out[at];

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * The order of the variants in a round, drawn from the seed. Two variants: ABBA or BAAB over each two rounds, so that
- * drift cancels. More: a random permutation of each round. out[count].
+ * The order of the variants in a round, drawn anew for each from the seed: whatever the machine does, equals then give
+ * a ratio and its opposite with the same chance, which is all that the tests rest on. out[count].
  */
 void stk__design_order(uint64_t seed, size_t round, size_t count, size_t *out);
 

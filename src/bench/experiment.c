@@ -115,7 +115,7 @@ static bool decided_by_counts(const lab *x)
     return x->e->count && x->r->primary == STK__INSTRUCTIONS;
 }
 
-/* An even number, so that ABBA is whole. Only the time of the warm-up goes into it, never what it compares. */
+/* Only the time of the warm-up goes into it, never what it compares. */
 static size_t choose_rounds(const lab *x, double round_s)
 {
     if (by_width(x))
@@ -125,7 +125,7 @@ static size_t choose_rounds(const lab *x, double round_s)
     if (!(round_s > 0) || decided_by_counts(x))
         return AUTO_LEAST; /* counts repeat, or take so long that rounds do not matter */
     const double fit = AUTO_S / round_s;
-    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit / 2 * 2;
+    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
 }
 
 /* Share of the machine that others took since `start`, or 0 where that cannot be known. */

@@ -64,8 +64,9 @@ size_t stk__bench_export_metric(const stk__export *ex, const char *name, const c
     return index != SIZE_MAX && strcmp(ex->r->metrics[index].unit, unit) == 0 ? index : SIZE_MAX;
 }
 
-static bool any_known(const stk__result *r, size_t metric)
+bool stk__bench_export_any(const stk__export *ex, size_t metric)
 {
+    const stk__result *r = ex->r;
     for (size_t v = 0; v < r->variant_count; v++) {
         for (size_t i = 0; i < r->variants[v].runs; i++) {
             if (isfinite(r->variants[v].values[metric][i]))
@@ -85,7 +86,7 @@ stk_status stk__bench_export_times(const stk__export *ex, const char *format, si
         *out_metric = ex->r->primary;
         return STK_OK;
     }
-    if (wall == SIZE_MAX || !any_known(ex->r, wall))
+    if (wall == SIZE_MAX || !stk__bench_export_any(ex, wall))
         return stk_error_set(ex->err, STK_UNSUPPORTED, "%s holds times, and the result has '%.80s' in '%.40s' only",
                              format, primary->name, primary->unit);
     stk__bench_export_note(ex, "%s holds times: wall was written in place of '%.80s' (%.40s)", format, primary->name,

@@ -23,6 +23,8 @@ stk_status stk__bench_export_known(const stk__export *ex, const stk__variant *v,
 /* Of the known values; all NaN and n = 0 when there are none. */
 stk_status stk__bench_export_summary(const stk__export *ex, const stk__variant *v, size_t metric, stk__summary *out);
 
+/* Whether some run has a value of the metric. */
+bool stk__bench_export_any(const stk__export *ex, size_t metric);
 /* Index of the metric when it has that unit, else SIZE_MAX. */
 size_t stk__bench_export_metric(const stk__export *ex, const char *name, const char *unit);
 
@@ -38,9 +40,12 @@ void stk__bench_export_parameters(stk__text *t, const stk__variant *v);
 /* Each appends to ex->out. */
 stk_status stk__write_stoker(const stk__export *ex);
 stk_status stk__write_hyperfine(const stk__export *ex);
+stk_status stk__write_hyperfine2(const stk__export *ex);
 stk_status stk__write_pyperf(const stk__export *ex);
 stk_status stk__write_google(const stk__export *ex);
 stk_status stk__write_go(const stk__export *ex);
+stk_status stk__write_csv(const stk__export *ex);
 stk_status stk__write_github(const stk__export *ex);
+stk_status stk__write_bencher(const stk__export *ex);
 
 #endif

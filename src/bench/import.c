@@ -138,12 +138,11 @@ stk_status stk__import_metric(stk__import *in, const char *name, const char *uni
 stk_status stk__import_counter(stk__import *in, const char *name, const char *unit, bool higher_is_better,
                                size_t *out_index)
 {
-    for (int m = 0; m < STK__NAMED_MEASURES; m++) {
-        const stk__metric row = stk__measure_metric((stk__measure)m);
-        if (strcmp(row.name, name) == 0)
-            return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);
-    }
-    return stk__import_metric(in, name, unit, higher_is_better, out_index);
+    const stk__measure m = stk__measure_find(name);
+    if (m == STK__NAMED_MEASURES)
+        return stk__import_metric(in, name, unit, higher_is_better, out_index);
+    const stk__metric row = stk__measure_metric(m);
+    return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);
 }
 
 stk_status stk__import_variant(stk__import *in, const char *name, const char *command, size_t group, size_t *out_index)
@@ -164,6 +163,38 @@ stk_status stk__import_run(stk__import *in, size_t variant, const double *values
     return stk__result_add_run(in->out, variant, values, exit_code, in->err);
 }
 
+stk_status stk__import_note_failures(stk__import *in)
+{
+    size_t failed = 0;
+    for (size_t v = 0; v < in->out->variant_count; v++) {
+        const stk__variant *x = &in->out->variants[v];
+        for (size_t i = 0; x->exit_codes && i < x->runs; i++)
+            failed += x->exit_codes[i] != 0;
+    }
+    return failed ? stk__result_note(in->out, in->err, "%zu runs ended with an exit code other than 0", failed)
+                  : STK_OK;
+}
+
+static int put_piece(const char *piece, size_t size, void *text)
+{
+    stk__text_write(text, piece, size);
+    return 0;
+}
+
+/* Texts as they are, {"value": x} as x, anything else as JSON. */
+static void put_parameter(stk__text *t, const json_t *value)
+{
+    if (json_is_object(value) && json_object_get(value, "value"))
+        value = json_object_get(value, "value");
+    stk__text_puts(t, "");
+    if (json_is_string(value))
+        stk__text_puts(t, json_string_value(value));
+    else if (json_is_number(value))
+        stk__text_json_double(t, json_number_value(value));
+    else if (json_dump_callback(value, put_piece, t, JSON_ENCODE_ANY | JSON_COMPACT) != 0)
+        t->failed = true;
+}
+
 stk_status stk__import_parameters(stk__import *in, size_t variant, const json_t *object, const char *list)
 {
     if (!object || json_is_null(object))
@@ -174,22 +205,16 @@ stk_status stk__import_parameters(stk__import *in, size_t variant, const json_t 
         return stk_error_set(in->err, STK_LIMIT, "%s[%zu].parameters has %zu members, wanted at most %d", list, variant,
                              json_object_size(object), STK__IMPORT_PARAMETERS);
     json_t *walk = (json_t *)(uintptr_t)object; /* iterators want one that is not const, and leave it alone */
-    for (void *i = json_object_iter(walk); i; i = json_object_iter_next(walk, i)) {
-        const json_t *value = json_object_iter_value(i);
-        const char *text = json_string_value(value);
-        char number[40];
-        if (json_is_number(value)) {
-            stk__text t;
-            stk__text_fixed(&t, number, sizeof number);
-            stk__text_json_double(&t, json_number_value(value));
-            text = number;
-        }
-        if (!text)
-            return stk__import_bad(in, value, "a string", "%s[%zu].parameters.%.60s", list, variant,
-                                   json_object_iter_key(i));
-        STK_TRY(stk__result_add_parameter(in->out, variant, json_object_iter_key(i), text, in->err));
+    stk__text text = STK__TEXT_INIT;
+    stk_status status = STK_OK;
+    for (void *i = json_object_iter(walk); i && status == STK_OK; i = json_object_iter_next(walk, i)) {
+        stk__text_reset(&text);
+        put_parameter(&text, json_object_iter_value(i));
+        status = text.failed ? stk__nomem(text.length, in->err)
+                             : stk__result_add_parameter(in->out, variant, json_object_iter_key(i), text.data, in->err);
     }
-    return STK_OK;
+    stk__text_clear(&text);
+    return status;
 }
 
 /* ---- values ---- */
@@ -300,8 +325,11 @@ int64_t stk__import_time(const char *text)
         return 0;
     const int year = digits_of(text, 4), month = digits_of(text + 5, 2), day = digits_of(text + 8, 2);
     const int hour = digits_of(text + 11, 2), minute = digits_of(text + 14, 2), second = digits_of(text + 17, 2);
+    const char *zone_text = text + 19;
+    if (*zone_text == '.')
+        zone_text += 1 + strspn(zone_text + 1, "0123456789");
     if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 ||
-        minute > 59 || second < 0 || second > 60 || !read_zone(text + 19, &zone))
+        minute > 59 || second < 0 || second > 60 || !read_zone(zone_text, &zone))
         return 0;
     const int64_t t = days_since_epoch(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - zone;
     return t > 0 && t <= 253402300799 ? t : 0; /* the last second of the year 9999 */

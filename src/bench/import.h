@@ -48,7 +48,9 @@ stk_status stk__import_counter(stk__import *in, const char *name, const char *un
 /* A name that is there already gets a number: "decode #2". */
 stk_status stk__import_variant(stk__import *in, const char *name, const char *command, size_t group, size_t *out_index);
 stk_status stk__import_run(stk__import *in, size_t variant, const double *values, int exit_code);
-/* An object of strings and numbers; NULL and null are none. */
+/* Counts the runs that failed in a note. */
+stk_status stk__import_note_failures(stk__import *in);
+/* An object of strings, numbers or anything else, which is kept as JSON; {"value": x} is x. NULL and null are none. */
 stk_status stk__import_parameters(stk__import *in, size_t variant, const json_t *object, const char *list);
 
 /* CORRUPT: "PLACE is FOUND, wanted WANTED". */
@@ -64,12 +66,14 @@ bool stk__import_exit_code(const json_t *json, int *out);
 /* The member when it is a string, else NULL. */
 const char *stk__import_string(const json_t *object, const char *key);
 
-/* "2026-11-15T16:00:00Z", with a blank for the T, with "+01:00" for the Z. 0 when it is no such text or has no zone. */
+/* "2026-11-15T16:00:00Z", with a blank for the T, with "+01:00" for the Z, with a fraction. 0 when it is no such text or has no zone. */
 int64_t stk__import_time(const char *text);
 
 /* The root of a JSON file, parsed (whole numbers as reals). Each fills an empty result. */
 stk_status stk__read_stoker(stk__import *in, const json_t *root);
 stk_status stk__read_hyperfine(stk__import *in, const json_t *root);
+stk_status stk__read_hyperfine2(stk__import *in, const json_t *root);
+stk_status stk__read_pytest(stk__import *in, const json_t *root);
 stk_status stk__read_pyperf(stk__import *in, const json_t *root);
 stk_status stk__read_google(stk__import *in, const json_t *root);
 stk_status stk__read_go(stk__import *in, const char *text, size_t size);

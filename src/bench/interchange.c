@@ -9,6 +9,7 @@
 #include "bench/count.h"
 #include "bench/export.h"
 #include "bench/import.h"
+#include "bench/report.h"
 
 #include "base/banned.h"
 
@@ -17,24 +18,62 @@
 /* Of a JSON text: each takes many times its bytes as a tree. */
 enum { MAX_CONTAINERS = 2000000, MAX_ITEMS = 16000000 };
 
-static const char *const format_names[] = {
-    [STK__BENCH_UNKNOWN] = "unknown", [STK__BENCH_STOKER] = "stoker", [STK__BENCH_HYPERFINE] = "hyperfine",
-    [STK__BENCH_PYPERF] = "pyperf",   [STK__BENCH_GOOGLE] = "google", [STK__BENCH_GO] = "go",
-    [STK__BENCH_GITHUB] = "github",
+static stk_status write_markdown(const stk__export *ex)
+{
+    stk__report_markdown(ex->r, ex->c, ex->out);
+    return STK_OK;
+}
+
+/* Of JSON; Go's text is read by itself. */
+static stk_status (*const readers[STK__BENCH_FORMAT_COUNT])(stk__import *, const json_t *) = {
+    [STK__BENCH_STOKER] = stk__read_stoker,        [STK__BENCH_HYPERFINE] = stk__read_hyperfine,
+    [STK__BENCH_HYPERFINE2] = stk__read_hyperfine, [STK__BENCH_PYPERF] = stk__read_pyperf,
+    [STK__BENCH_GOOGLE] = stk__read_google,        [STK__BENCH_PYTEST] = stk__read_pytest,
 };
+
+static stk_status (*const writers[STK__BENCH_FORMAT_COUNT])(const stk__export *) = {
+    [STK__BENCH_STOKER] = stk__write_stoker,
+    [STK__BENCH_HYPERFINE] = stk__write_hyperfine,
+    [STK__BENCH_HYPERFINE2] = stk__write_hyperfine2,
+    [STK__BENCH_PYPERF] = stk__write_pyperf,
+    [STK__BENCH_GOOGLE] = stk__write_google,
+    [STK__BENCH_GO] = stk__write_go,
+    [STK__BENCH_CSV] = stk__write_csv,
+    [STK__BENCH_MARKDOWN] = write_markdown,
+    [STK__BENCH_GITHUB] = stk__write_github,
+    [STK__BENCH_BENCHER] = stk__write_bencher,
+};
+
+#define ROW(id, name, tool) [STK__BENCH_##id] = {name, tool},
+static const struct {
+    const char *name, *tool;
+} formats[STK__BENCH_FORMAT_COUNT] = {[STK__BENCH_UNKNOWN] = {"unknown", "nobody"},
+                                      STK__BENCH_FORMATS_BOTH(ROW, ROW) STK__BENCH_FORMATS_READ(ROW)
+                                          STK__BENCH_FORMATS_WRITTEN(ROW)};
+#undef ROW
 
 const char *stk__bench_format_name(stk__bench_format format)
 {
-    return format_names[format];
+    return formats[format].name;
 }
 
 stk__bench_format stk__bench_format_find(const char *name)
 {
-    for (size_t i = STK__BENCH_UNKNOWN + 1; i < STK_COUNT(format_names); i++) {
-        if (strcmp(format_names[i], name) == 0)
+    for (size_t i = STK__BENCH_UNKNOWN + 1; i < STK__BENCH_FORMAT_COUNT; i++) {
+        if (strcmp(formats[i].name, name) == 0)
             return (stk__bench_format)i;
     }
     return STK__BENCH_UNKNOWN;
+}
+
+bool stk__bench_format_is_read(stk__bench_format format)
+{
+    return format == STK__BENCH_GO || readers[format];
+}
+
+bool stk__bench_format_is_written(stk__bench_format format)
+{
+    return writers[format];
 }
 
 /* ---- JSON ---- */
@@ -126,6 +165,9 @@ static stk__bench_format detect_json(const json_t *root)
         return STK__BENCH_HYPERFINE;
     if (!json_is_array(benchmarks))
         return STK__BENCH_UNKNOWN;
+    /* Before pyperf's: both have a version. */
+    if (json_object_get(root, "machine_info") || json_object_get(first, "stats"))
+        return STK__BENCH_PYTEST;
     if (json_object_get(first, "runs") || json_is_string(json_object_get(root, "version")))
         return STK__BENCH_PYPERF;
     if (json_object_get(root, "context") || json_object_get(first, "run_type") || json_object_get(first, "real_time"))
@@ -136,31 +178,15 @@ static stk__bench_format detect_json(const json_t *root)
 static stk_status not_found(stk_error *err)
 {
     return stk_error_set(err, STK_INVALID,
-                         "no benchmark file: wanted JSON of stoker bench, hyperfine, pyperf or Google Benchmark, or "
-                         "Go's benchmark text");
+                         "no benchmark file: wanted what one of these writes: " STK__BENCH_READ_TOOLS);
 }
 
 static stk_status read_json(stk__import *in, const char *text, size_t size, stk__bench_format format)
 {
     json_t *root = NULL;
     STK_TRY(load_json(text, size, &root, in->err));
-    stk_status status;
-    switch (format == STK__BENCH_UNKNOWN ? detect_json(root) : format) {
-    case STK__BENCH_STOKER:
-        status = stk__read_stoker(in, root);
-        break;
-    case STK__BENCH_HYPERFINE:
-        status = stk__read_hyperfine(in, root);
-        break;
-    case STK__BENCH_PYPERF:
-        status = stk__read_pyperf(in, root);
-        break;
-    case STK__BENCH_GOOGLE:
-        status = stk__read_google(in, root);
-        break;
-    default:
-        status = not_found(in->err);
-    }
+    const stk__bench_format found = format == STK__BENCH_UNKNOWN ? detect_json(root) : format;
+    const stk_status status = readers[found] ? readers[found](in, root) : not_found(in->err);
     json_decref(root);
     return status;
 }
@@ -180,9 +206,8 @@ static stk_status read_any(stk__import *in, const char *text, size_t size, stk__
 {
     if (size > MAX_BYTES)
         return stk_error_set(in->err, STK_LIMIT, "%zu bytes, wanted at most %zu", size, MAX_BYTES);
-    if (format == STK__BENCH_GITHUB)
-        return stk_error_set(in->err, STK_UNSUPPORTED,
-                             "github-action-benchmark's files are only written: they hold no single runs");
+    if (format != STK__BENCH_UNKNOWN && !stk__bench_format_is_read(format))
+        return stk_error_set(in->err, STK_UNSUPPORTED, "files of %s are only written, not read", formats[format].tool);
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         size -= 3;
@@ -458,11 +483,6 @@ stk_status stk__bench_join(stk__result *to, const stk__result *from, const char 
 stk_status stk__bench_write(const stk__result *r, const stk__comparisons *c, stk__bench_format format, stk__text *out,
                             stk__text *out_notes, stk_error *err)
 {
-    static stk_status (*const writers[])(const stk__export *) = {
-        [STK__BENCH_STOKER] = stk__write_stoker, [STK__BENCH_HYPERFINE] = stk__write_hyperfine,
-        [STK__BENCH_PYPERF] = stk__write_pyperf, [STK__BENCH_GOOGLE] = stk__write_google,
-        [STK__BENCH_GO] = stk__write_go,         [STK__BENCH_GITHUB] = stk__write_github,
-    };
     const stk__export ex = {r, c, out, out_notes, err};
     if ((size_t)format >= STK_COUNT(writers) || !writers[format])
         return stk_error_set(err, STK_INVALID, "there is no format %d to write", (int)format);

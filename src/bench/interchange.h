@@ -5,19 +5,50 @@
 #include "bench/compare.h"
 #include "bench/result.h"
 
+/*
+ * All formats: this is the only list, of which options, help, completion and messages are made. Name for options, and
+ * whose it is. Of those that are both read and written, "stoker" is what `stoker bench --json` prints; it alone keeps the
+ * pairs. Either name of hyperfine reads both of its schemas.
+ */
+#define STK__BENCH_FORMATS_BOTH(first, next)                                           \
+    first(STOKER, "stoker", "stoker bench") next(HYPERFINE, "hyperfine", "hyperfine")  \
+        next(HYPERFINE2, "hyperfine2", "hyperfine 2") next(PYPERF, "pyperf", "pyperf") \
+            next(GOOGLE, "google", "Google Benchmark") next(GO, "go", "Go")
+#define STK__BENCH_FORMATS_READ(next) next(PYTEST, "pytest", "pytest-benchmark")
+#define STK__BENCH_FORMATS_WRITTEN(next)                                                                             \
+    next(CSV, "csv", "CSV") next(MARKDOWN, "markdown", "Markdown") next(GITHUB, "github", "github-action-benchmark") \
+        next(BENCHER, "bencher", "Bencher")
+
+#define STK__BENCH_ENUM(id, name, tool) STK__BENCH_##id,
 typedef enum stk__bench_format {
     STK__BENCH_UNKNOWN,
-    STK__BENCH_STOKER,    /* "stoker": what `stoker bench --json` prints; keeps the pairing */
-    STK__BENCH_HYPERFINE, /* "hyperfine" */
-    STK__BENCH_PYPERF,    /* "pyperf" */
-    STK__BENCH_GOOGLE,    /* "google": Google Benchmark */
-    STK__BENCH_GO,        /* "go": Go benchmark text, as benchstat reads it */
-    STK__BENCH_GITHUB     /* "github": github-action-benchmark (customSmallerIsBetter); written only */
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_ENUM, STK__BENCH_ENUM) STK__BENCH_FORMATS_READ(STK__BENCH_ENUM)
+        STK__BENCH_FORMATS_WRITTEN(STK__BENCH_ENUM) STK__BENCH_FORMAT_COUNT
 } stk__bench_format;
+#undef STK__BENCH_ENUM
+
+/* As literals: separated by blanks for completion, by commas for people. */
+#define STK__BENCH_FIRST(id, name, tool) name
+#define STK__BENCH_BLANK(id, name, tool) " " name
+#define STK__BENCH_COMMA(id, name, tool) ", " name
+#define STK__BENCH_FIRST_TOOL(id, name, tool) tool
+#define STK__BENCH_COMMA_TOOL(id, name, tool) ", " tool
+#define STK__BENCH_READ_WORDS \
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_FIRST, STK__BENCH_BLANK) STK__BENCH_FORMATS_READ(STK__BENCH_BLANK)
+#define STK__BENCH_READ_LIST \
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_FIRST, STK__BENCH_COMMA) STK__BENCH_FORMATS_READ(STK__BENCH_COMMA)
+#define STK__BENCH_READ_TOOLS \
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_FIRST_TOOL, STK__BENCH_COMMA_TOOL) STK__BENCH_FORMATS_READ(STK__BENCH_COMMA_TOOL)
+#define STK__BENCH_WRITTEN_WORDS \
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_FIRST, STK__BENCH_BLANK) STK__BENCH_FORMATS_WRITTEN(STK__BENCH_BLANK)
+#define STK__BENCH_WRITTEN_LIST \
+    STK__BENCH_FORMATS_BOTH(STK__BENCH_FIRST, STK__BENCH_COMMA) STK__BENCH_FORMATS_WRITTEN(STK__BENCH_COMMA)
 
 /* Name for options, and back (UNKNOWN when there is none such). */
 const char *stk__bench_format_name(stk__bench_format format);
 stk__bench_format stk__bench_format_find(const char *name);
+bool stk__bench_format_is_read(stk__bench_format format);
+bool stk__bench_format_is_written(stk__bench_format format);
 
 /*
  * Reads `data` (untrusted, at most 256 MiB) into an empty result. UNKNOWN: the format is found from the content. Metrics
@@ -37,7 +68,7 @@ stk_status stk__bench_read(const char *data, size_t size, const char *file, stk_
 stk_status stk__bench_join(stk__result *to, const stk__result *from, const char *suffix, stk_error *err);
 
 /*
- * Writes the result; comparisons may be NULL (STOKER and GITHUB use them). What the format cannot carry goes into
+ * Writes the result; comparisons may be NULL (STOKER, MARKDOWN and GITHUB use them). What the format cannot carry goes into
  * out_notes, a line each; it may be NULL.
  */
 stk_status stk__bench_write(const stk__result *r, const stk__comparisons *c, stk__bench_format format, stk__text *out,

@@ -1,4 +1,4 @@
-/* Reads what `hyperfine --export-json` writes. */
+/* Reads what `hyperfine --export-json` writes up to its version 1. */
 #include <math.h>
 #include <string.h>
 
@@ -58,17 +58,6 @@ static stk_status read_item(stk__import *in, size_t index, const json_t *item, b
     return read_runs(in, index, item, variant, memory);
 }
 
-static stk_status note_failures(stk__import *in)
-{
-    size_t failed = 0;
-    for (size_t v = 0; v < in->out->variant_count; v++) {
-        for (size_t i = 0; i < in->out->variants[v].runs; i++)
-            failed += in->out->variants[v].exit_codes[i] != 0;
-    }
-    return failed ? stk__result_note(in->out, in->err, "%zu runs ended with an exit code other than 0", failed)
-                  : STK_OK;
-}
-
 stk_status stk__read_hyperfine(stk__import *in, const json_t *root)
 {
     const json_t *list = json_object_get(root, "results");
@@ -76,6 +65,8 @@ stk_status stk__read_hyperfine(stk__import *in, const json_t *root)
     size_t without = 0, index;
     if (!json_is_array(list))
         return stk__import_bad(in, list, "hyperfine's list", "results");
+    if (json_object_get(root, "schema_version") || json_object_get(json_array_get(list, 0), "measurements"))
+        return stk__read_hyperfine2(in, root);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         without += !has_times(item);
@@ -93,5 +84,5 @@ stk_status stk__read_hyperfine(stk__import *in, const json_t *root)
     if (means)
         STK_TRY(stk__result_note(in->out, in->err,
                                  "user and system times were left out: hyperfine keeps only their means"));
-    return note_failures(in);
+    return stk__import_note_failures(in);
 }

@@ -195,14 +195,19 @@ static stk_status read_notes(stk__import *in, const json_t *list)
     return STK_OK;
 }
 
-/* Pairing needs every round whole. */
+/* Pairing needs every round whole, for those that are compared. */
 static stk_status check_pairs(const stk__import *in)
 {
     const stk__result *r = in->out;
+    size_t first = 0; /* of the group; groups mostly stand together */
     for (size_t v = 1; r->paired && v < r->variant_count; v++) {
-        if (r->variants[v].runs != r->variants[0].runs)
+        if (r->variants[first].group != r->variants[v].group)
+            for (first = 0; r->variants[first].group != r->variants[v].group;)
+                first++;
+        if (r->variants[v].runs != r->variants[first].runs)
             return stk_error_set(in->err, STK_CORRUPT, "paired, but '%.80s' has %zu runs and '%.80s' has %zu",
-                                 r->variants[0].name, r->variants[0].runs, r->variants[v].name, r->variants[v].runs);
+                                 r->variants[first].name, r->variants[first].runs, r->variants[v].name,
+                                 r->variants[v].runs);
     }
     return STK_OK;
 }

@@ -87,11 +87,12 @@ static void put_test(const stk__comparisons *c, const stk__comparison *x, stk__t
         stk__text_puts(out, "exact: its runs agree");
         return;
     }
+    const bool tail = x->verdict == STK__TAIL_FASTER || x->verdict == STK__TAIL_SLOWER;
     if (!x->paired)
         stk__text_puts(out, "unpaired: order not controlled; Mann-Whitney ");
     else
-        stk__text_puts(out, "sign-flip ");
-    stk__words_p(x->p_holm, out);
+        stk__text_puts(out, tail ? "means " : "Wilcoxon ");
+    stk__words_p(tail && x->paired ? x->means.p : x->p_holm, out);
     const size_t among = stk__words_valid(c);
     if (among > 1)
         stk__text_printf(out, ", Holm over %zu", among);
@@ -101,11 +102,11 @@ static void put_test(const stk__comparisons *c, const stk__comparison *x, stk__t
     }
 }
 
-/* "B is faster (sign-flip p=0.003, minimum effect 2 %)", "inconclusive (sign-flip p=0.21): about 30 more rounds ..." */
+/* "B is faster (Wilcoxon p=0.003, minimum effect 2 %)", "inconclusive (Wilcoxon p=0.21): about 30 more rounds ..." */
 static void put_verdict(const stk__result *r, const stk__comparisons *c, size_t index, bool with_test, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
-    const bool changed = x->verdict == STK__FASTER || x->verdict == STK__SLOWER;
+    const bool changed = stk__verdict_better(x->verdict) || stk__verdict_worse(x->verdict);
     stk__words_verdict(r, c, index, out);
     if (x->valid && with_test) {
         stk__text_puts(out, " (");
@@ -117,7 +118,7 @@ static void put_verdict(const stk__result *r, const stk__comparisons *c, size_t 
         stk__text_putc(out, ')');
     }
     stk__text reason = STK__TEXT_INIT;
-    stk__words_reason(c, index, &reason);
+    stk__words_reason(r, c, index, &reason);
     if (reason.failed)
         out->failed = true;
     else if (reason.length)
@@ -180,10 +181,29 @@ static void fill_comparisons(const stk__result *r, const stk__comparisons *c, bo
 
 static void put_shared(const stk__comparisons *c, stk__text *out)
 {
-    stk__text_puts(out, c->items[0].paired ? "  p: sign-flip" : "  unpaired: order not controlled; p: Mann-Whitney");
+    stk__text_puts(out, c->items[0].paired ? "  p: Wilcoxon" : "  unpaired: order not controlled; p: Mann-Whitney");
     stk__text_printf(out, " (Holm over %zu); minimum effect ", stk__words_valid(c));
     stk__words_percent(c->rule.min_effect, out);
     stk__text_printf(out, "; the intervals hold for all %zu together\n", c->family ? c->family : c->count);
+}
+
+/* "B is 1.32 times as fast as A (1.22 to 1.38)": what changed, in the words of a suite. */
+static void put_gain(const stk__result *r, const stk__comparison *x, stk__text *out)
+{
+    double gain, low, high;
+    char a[8], b[8];
+    if (!x->valid || (x->verdict != STK__FASTER && x->verdict != STK__SLOWER))
+        return;
+    stk__words_gain(r, x, &gain, &low, &high);
+    stk__variant_letters(x->a, a);
+    stk__variant_letters(x->b, b);
+    stk__text_printf(out, "  %s is ", b);
+    stk__words_times_as(&r->metrics[x->metric], gain, out);
+    stk__text_printf(out, " %s (", a);
+    stk__ratio(out, low);
+    stk__text_puts(out, " to ");
+    stk__ratio(out, high);
+    stk__text_puts(out, ")\n");
 }
 
 /* The variants of a group; then, where each has its own sentence, the comparisons within it. */
@@ -195,8 +215,10 @@ static void put_group(const stk__result *r, const stk__comparisons *c, const stk
             stk__table_put_row(variants, i, 2, out);
     }
     for (size_t i = 0; sentences && i < c->count; i++) {
-        if (r->variants[c->items[i].b].group == group)
-            stk__table_put_row(sentences, i, 2, out);
+        if (r->variants[c->items[i].b].group != group)
+            continue;
+        stk__table_put_row(sentences, i, 2, out);
+        put_gain(r, &c->items[i], out);
     }
 }
 

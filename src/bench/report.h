@@ -8,7 +8,7 @@
 /*
  *   A  lazy      15.9 s +- 0.4   (n=12)
  *   B  stored    15.3 s +- 0.5
- *   B/A 0.963  95 % CI 0.941..0.985   verdict: B is faster (sign-flip p=0.003, minimum effect 2 %)
+ *   B/A 0.963  95 % CI 0.941..0.985   verdict: B is faster (Wilcoxon p=0.003, minimum effect 2 %)
  * With median, min, max and outliers of each variant; CPU time and memory with their ratios (`others`: comparisons of further metrics without
  * verdict, may be NULL); interference; notes.
  */

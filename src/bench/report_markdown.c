@@ -61,7 +61,7 @@ static void put_comparison(const stk__result *r, const stk__comparisons *c, size
     put_cell(out, cell);
     stk__words_verdict(r, c, i, cell);
     stk__text reason = STK__TEXT_INIT;
-    stk__words_reason(c, i, &reason);
+    stk__words_reason(r, c, i, &reason);
     if (reason.length)
         stk__text_printf(cell, ": %s", reason.data);
     if (reason.failed)
@@ -79,7 +79,7 @@ static void put_comparisons(const stk__result *r, const stk__comparisons *c, stk
     for (size_t i = 0; i < c->count; i++)
         put_comparison(r, c, i, cell, out);
     const size_t among = stk__words_valid(c);
-    stk__text_puts(out, c->items[0].paired ? "\np: sign-flip" : "\nunpaired: order not controlled; p: Mann-Whitney");
+    stk__text_puts(out, c->items[0].paired ? "\np: Wilcoxon" : "\nunpaired: order not controlled; p: Mann-Whitney");
     if (among > 1)
         stk__text_printf(out, " (Holm over %zu)", among);
     stk__text_puts(out, "; minimum effect ");

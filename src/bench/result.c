@@ -35,6 +35,14 @@ stk__metric stk__measure_metric(stk__measure measure)
     return (stk__metric){WORD(rows[measure].name), WORD(rows[measure].unit), false};
 }
 
+stk__measure stk__measure_find(const char *name)
+{
+    int m = 0;
+    while (m < STK__NAMED_MEASURES && strcmp(stk__measure_metric((stk__measure)m).name, name) != 0)
+        m++;
+    return (stk__measure)m;
+}
+
 static void variant_clear(stk__variant *v, size_t metric_count)
 {
     for (size_t i = 0; i < v->parameter_count; i++) {
@@ -323,7 +331,7 @@ static bool is_taken(const char *name, const char *const *commands, char *const 
     return false;
 }
 
-/* The commands themselves; those that are the same get a number: "true", "true 2". */
+/* The commands themselves; those that are the same get a number: "true", "true (2)". */
 static bool names_from_commands(const char *const *commands, size_t count, char **names)
 {
     for (size_t i = 0; i < count; i++) {
@@ -331,7 +339,7 @@ static bool names_from_commands(const char *const *commands, size_t count, char 
         stk__text_puts(&t, commands[i]);
         for (size_t k = 2; !t.failed && is_taken(t.data, commands, names, count, i); k++) {
             stk__text_reset(&t);
-            stk__text_printf(&t, "%s %zu", commands[i], k);
+            stk__text_printf(&t, "%s (%zu)", commands[i], k);
         }
         if (t.failed) {
             stk__text_clear(&t);
@@ -348,6 +356,15 @@ static void names_clear(char **names, size_t count)
         stk__free(names[i]);
         names[i] = NULL;
     }
+}
+
+stk_status stk__variant_names_unique(const char *const *names, size_t count, char **out_names, stk_error *err)
+{
+    memset(out_names, 0, count * sizeof *out_names);
+    if (names_from_commands(names, count, out_names))
+        return STK_OK;
+    names_clear(out_names, count);
+    return stk__nomem(count * sizeof *out_names, err);
 }
 
 stk_status stk__variant_names(const char *const *commands, size_t count, char **out_names, stk_error *err)
@@ -377,4 +394,10 @@ stk_status stk__variant_names(const char *const *commands, size_t count, char **
         return STK_OK;
     names_clear(out_names, count);
     return stk__nomem(count * sizeof *all, err);
+}
+
+size_t stk__variant_metric(const stk__result *r, size_t variant)
+{
+    const size_t own = r->variants[variant].metric;
+    return own ? own - 1 : r->primary;
 }

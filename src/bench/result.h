@@ -36,6 +36,8 @@ typedef struct stk__metric {
 
 /* Name, unit and direction of a stk__measure; the strings are constants. */
 stk__metric stk__measure_metric(stk__measure measure);
+/* The measure of that name; STK__NAMED_MEASURES: there is none. */
+stk__measure stk__measure_find(const char *name);
 
 typedef struct stk__parameter {
     char *name, *value;
@@ -51,6 +53,7 @@ typedef struct stk__variant {
     double **values; /* [metric][run], NaN: not known. Paired results: run i belongs to round i */
     int *exit_codes; /* [run], or NULL: all 0 */
     char *withheld;  /* why there is no verdict about it ("its output differs from A's in round 3"), or NULL */
+    size_t metric;   /* which one decides about it, from 1; 0: the result's primary. Benchmarks of a suite differ there */
     size_t capacity; /* of values and exit_codes */
 } stk__variant;
 
@@ -94,6 +97,9 @@ stk_status stk__result_note(stk__result *r, stk_error *err, const char *format, 
 size_t stk__result_metric(const stk__result *r, const char *name);
 size_t stk__result_variant(const stk__result *r, const char *name);
 
+/* The metric that decides about a variant. */
+size_t stk__variant_metric(const stk__result *r, size_t variant);
+
 /* "A", "B", ..., "Z", "AA", ... */
 void stk__variant_letters(size_t index, char out[8]);
 
@@ -102,5 +108,7 @@ void stk__variant_letters(size_t index, char out[8]);
  * t.py --stored": "lazy", "stored"); the whole command where that does not tell them apart. Each freed by stk__free.
  */
 stk_status stk__variant_names(const char *const *commands, size_t count, char **out_names, stk_error *err);
+/* Copies; a name that is there already becomes "NAME (2)". Each freed by stk__free. */
+stk_status stk__variant_names_unique(const char *const *names, size_t count, char **out_names, stk_error *err);
 
 #endif

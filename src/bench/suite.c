@@ -350,18 +350,31 @@ static stk__suite_options no_options(void)
                                 .quiet = NAN};
 }
 
+/* Unit and direction of what we measure ourselves are known: a file that says otherwise means another metric. */
+static stk_status check_metric(const reader *r, const stk__toml *table, const stk__suite_options *o)
+{
+    static const char *const keys[] = {"unit", "higher_is_better"};
+    const char *const metric = o->metric ? o->metric : "wall";
+    const stk__measure m = stk__measure_find(metric);
+    for (size_t i = 0; m < STK__NAMED_MEASURES && i < STK_COUNT(keys); i++) {
+        const stk__toml *node = stk__toml_get(table, keys[i]);
+        if (node)
+            return fail(
+                r, node,
+                "found '%s' with the metric '%s', which is measured in '%s' and less is better; wanted it with a "
+                "'metric' that the commands print",
+                keys[i], metric, stk__measure_metric(m).unit);
+    }
+    return STK_OK;
+}
+
 /* ---- bounds ---- */
 
 /* "s", "bytes", "share" or another word; NULL: not known. */
 static const char *unit_of(const stk__suite_options *o)
 {
-    const char *const metric = o->metric ? o->metric : "wall";
-    for (int m = 0; m < STK__NAMED_MEASURES; m++) {
-        const stk__metric row = stk__measure_metric((stk__measure)m);
-        if (strcmp(row.name, metric) == 0)
-            return row.unit;
-    }
-    return o->unit;
+    const stk__measure m = stk__measure_find(o->metric ? o->metric : "wall");
+    return m < STK__NAMED_MEASURES ? stk__measure_metric(m).unit : o->unit;
 }
 
 static bool parse_bound(const char *text, const char *unit, double *out)
@@ -408,6 +421,7 @@ static stk_status read_bounds(const reader *r, const stk__toml *table, bool comp
                               stk__suite_entry *e)
 {
     const stk__suite_options options = stk__suite_merge(&s->options, &e->options);
+    STK_TRY(check_metric(r, table, &options));
     const char *const unit = unit_of(&options);
     const stk__toml *least = stk__toml_get(table, "at_least"), *most = stk__toml_get(table, "at_most");
     if (least)
@@ -539,6 +553,7 @@ static stk_status read_file(const reader *r, const stk__toml *root, stk__suite *
     const stk__toml *steps, *compares, *measures;
     s->options = no_options();
     STK_TRY(read_table(r, root, &file_table, s, &s->options));
+    STK_TRY(check_metric(r, root, &s->options));
     STK_TRY(read_notes(r, root, s));
     STK_TRY(find_tables(r, root, "step", &steps));
     STK_TRY(find_tables(r, root, "compare", &compares));

@@ -151,6 +151,66 @@ static const char *change_word(const stk__metric *m, bool better)
     return better ? "better" : "worse";
 }
 
+static void put_change(double ratio, stk__text *out)
+{
+    const double percent = 100 * (ratio - 1);
+    stk__text_printf(out, fabs(percent) < 9.95 ? "%+.1f" : "%+.0f", percent);
+}
+
+void stk__words_change(double ratio, double low, double high, stk__text *out)
+{
+    put_change(ratio, out);
+    stk__text_puts(out, " % (");
+    put_change(low, out);
+    stk__text_puts(out, "..");
+    put_change(high, out);
+    stk__text_puts(out, " %)");
+}
+
+/* "same median", "the same as a rule", "median -5.2 %" */
+static void put_median(const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+{
+    const double effect = stk__rule_effect(&c->rule);
+    if (fabs(log(x->median)) < effect) {
+        stk__text_puts(out, "same median");
+    } else if (fabs(log(x->rest)) < effect) {
+        stk__text_puts(out, "the same as a rule");
+    } else {
+        stk__text_puts(out, "median ");
+        put_change(x->median, out);
+        stk__text_puts(out, " %");
+    }
+}
+
+/* "B is slower in 30 % of its runs"; where no runs stand out, "B is slower in the mean" */
+static void put_slow_runs(const stk__metric *m, const stk__comparison *x, stk__text *out)
+{
+    const bool worse = (x->means.ratio > 1) != m->higher_is_better;
+    const double share = stk__comparison_far(x);
+    char a[8], b[8];
+    stk__variant_letters(x->a, a);
+    stk__variant_letters(x->b, b);
+    if (share > 0)
+        stk__text_printf(out, "%s is %s in %.0f %% of its runs", worse ? b : a, change_word(m, false), 100 * share);
+    else
+        stk__text_printf(out, "%s is %s in the mean", b, change_word(m, !worse));
+}
+
+/* "same median, but B is slower in 30 % of its runs: mean +24 % (+12..+37 %)" */
+static void put_tail(const stk__metric *m, const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+{
+    put_median(c, x, out);
+    stk__text_puts(out, ", but ");
+    put_slow_runs(m, x, out);
+    stk__text_puts(out, ": mean ");
+    stk__words_change(x->means.ratio, x->means.low, x->means.high, out);
+}
+
+const char *stk__words_direction(char *unit, bool higher_is_better, bool better)
+{
+    return change_word(&(stk__metric){.unit = unit, .higher_is_better = higher_is_better}, better);
+}
+
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
@@ -169,13 +229,74 @@ void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t 
         stk__text_printf(out, "%s and %s are equivalent within ", a, b);
         stk__words_percent(c->rule.margin, out);
         break;
+    case STK__TAIL_FASTER:
+    case STK__TAIL_SLOWER:
+        put_tail(&r->metrics[x->metric], c, x, out);
+        break;
     case STK__INCONCLUSIVE:
+    case STK__VERDICTS:
         stk__text_puts(out, "inconclusive");
         break;
     }
 }
 
-void stk__words_reason(const stk__comparisons *c, size_t index, stk__text *out)
+void stk__words_brief(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
+{
+    const stk__comparison *x = &c->items[index];
+    if (x->verdict == STK__TAIL_FASTER || x->verdict == STK__TAIL_SLOWER)
+        put_slow_runs(&r->metrics[x->metric], x, out);
+    else
+        stk__words_verdict(r, c, index, out);
+}
+
+static void put_too_few(const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+{
+    const size_t among = c->family ? c->family : STK_MAX(c->count, (size_t)1);
+    if (!x->paired) {
+        stk__text_puts(out, "needs more runs of each for ");
+        stk__words_percent(c->rule.confidence, out);
+        return;
+    }
+    const size_t least = stk__median_interval_least(stk__rule_confidence(&c->rule, among));
+    stk__text_printf(out, "needs at least %zu rounds for ", least);
+    stk__words_percent(c->rule.confidence, out);
+    if (among > 1)
+        stk__text_printf(out, " over %zu comparisons", among);
+}
+
+/* More rounds than these are no plan. */
+enum { MOST_ROUNDS = 1000 };
+
+static void put_plan(const stk__comparison *x, stk__text *out)
+{
+    const char *rounds = x->paired ? "round" : "run";
+    if (!x->more_rounds)
+        return;
+    if (x->more_rounds > MOST_ROUNDS)
+        stk__text_printf(out, "more %ss would hardly tell: a difference, if there is one, is lost in the noise",
+                         rounds);
+    else
+        stk__text_printf(out, "about %zu more %s%s%s would tell", x->more_rounds, rounds,
+                         x->more_rounds == 1 ? "" : "s", x->paired ? "" : " of each");
+}
+
+/* "by CPU time B is slower: +3.0 % (+2.6..+3.4 %); --metric cpu decides by it" */
+static void put_offer(const stk__comparison *x, stk__text *out)
+{
+    char b[8];
+    stk__variant_letters(x->b, b);
+    if (!x->cpu.made)
+        return;
+    stk__text_printf(out, "%sby CPU time ", out->length ? "; " : "");
+    if (x->cpu.verdict == STK__EQUIVALENT)
+        stk__text_puts(out, "they are equivalent: ");
+    else
+        stk__text_printf(out, "%s is %s: ", b, stk__verdict_better(x->cpu.verdict) ? "faster" : "slower");
+    stk__words_change(x->cpu.ratio, x->cpu.low, x->cpu.high, out);
+    stk__text_puts(out, " (--metric cpu)");
+}
+
+void stk__words_reason(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
     if (x->verdict != STK__INCONCLUSIVE)
@@ -188,26 +309,19 @@ void stk__words_reason(const stk__comparisons *c, size_t index, stk__text *out)
         stk__text_puts(out, "there are no figures to compare");
         return;
     }
-    const bool covered = x->paired ? x->pair.covered : x->free.covered;
-    const size_t among = c->family ? c->family : STK_MAX(c->count, (size_t)1);
-    if (!covered && x->paired) {
-        const size_t least = stk__median_interval_least(1 - (1 - c->rule.confidence) / (double)among);
-        stk__text_printf(out, "needs at least %zu rounds for ", least);
-        stk__words_percent(c->rule.confidence, out);
-        if (among > 1)
-            stk__text_printf(out, " over %zu comparisons", among);
-    } else if (!covered) {
-        stk__text_puts(out, "needs more runs of each for ");
-        stk__words_percent(c->rule.confidence, out);
-    } else if (x->more_rounds) {
-        stk__text_puts(out, "about ");
-        stk__quantity(out, (double)x->more_rounds, "count");
-        const bool one = x->more_rounds == 1;
-        if (x->paired)
-            stk__text_printf(out, " more round%s would tell", one ? "" : "s");
-        else
-            stk__text_printf(out, " more run%s of each would tell", one ? "" : "s");
+    if (!(x->paired ? x->pair.covered : x->free.covered)) {
+        put_too_few(c, x, out);
+        return;
     }
+    stk__text plan = STK__TEXT_INIT;
+    if (stk__comparison_by_means(x, &c->rule))
+        put_tail(&r->metrics[x->metric], c, x, out);
+    put_plan(x, &plan);
+    if (plan.length)
+        stk__text_printf(out, "%s%s", out->length ? "; " : "", plan.data);
+    out->failed |= plan.failed;
+    stk__text_clear(&plan);
+    put_offer(x, out);
 }
 
 void stk__words_gain(const stk__result *r, const stk__comparison *c, double *out_gain, double *out_low,
@@ -234,6 +348,16 @@ void stk__words_times(double gain, stk__text *out)
     put_gain(gain, out);
 }
 
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out)
+{
+    const char *word = is_time(metric->unit) || ends_with(metric->unit, "/s") ? "fast"
+                       : strcmp(metric->unit, "bytes") != 0                   ? "good"
+                       : metric->higher_is_better                             ? "large"
+                                                                              : "small";
+    stk__ratio(out, gain);
+    stk__text_printf(out, " times as %s as", word);
+}
+
 void stk__words_times_interval(double low, double high, stk__text *out)
 {
     put_gain(low, out);
@@ -243,37 +367,30 @@ void stk__words_times_interval(double low, double high, stk__text *out)
 
 stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benchmark)
 {
-    const stk__log_row *x = &log->rows[row];
-    if (!x->verdict || !x->compared)
-        return STK__INCONCLUSIVE;
-    size_t about = 0;
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        const size_t n = strlen(log->benchmarks[i]);
-        if (strncmp(x->compared, log->benchmarks[i], n) == 0 && x->compared[n] == '/')
-            about = i;
-    }
-    if (about != benchmark)
-        return STK__INCONCLUSIVE;
-    static const stk__verdict known[] = {STK__FASTER, STK__SLOWER, STK__EQUIVALENT};
-    for (size_t i = 0; i < STK_COUNT(known); i++) {
-        if (strcmp(x->verdict, stk__verdict_name(known[i])) == 0)
-            return known[i];
-    }
-    return STK__INCONCLUSIVE;
+    const char *word = log->rows[row].cells[benchmark].verdict;
+    return word ? stk__verdict_find(word) : STK__INCONCLUSIVE;
+}
+
+size_t stk__words_machine_length(const stk__log_row *row)
+{
+    const char *machine = row->machine ? row->machine : "", *kernel = strstr(machine, ", Linux ");
+    return kernel ? (size_t)(kernel - machine) : strlen(machine);
 }
 
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b)
 {
-    const char *x = a->machine ? a->machine : "", *y = b->machine ? b->machine : "";
-    const char *x_kernel = strstr(x, ", Linux "), *y_kernel = strstr(y, ", Linux ");
-    const size_t n = x_kernel ? (size_t)(x_kernel - x) : strlen(x);
-    return n == (y_kernel ? (size_t)(y_kernel - y) : strlen(y)) && memcmp(x, y, n) == 0;
+    const size_t n = stk__words_machine_length(a);
+    return n == stk__words_machine_length(b) && (n == 0 || memcmp(a->machine, b->machine, n) == 0);
 }
 
 void stk__words_commit(const stk__log_row *row, stk__text *out)
 {
-    if (row->commit && row->commit[0])
-        stk__text_printf(out, "%.7s%s", row->commit, row->dirty ? "+" : "");
+    /* Of a hash the first characters tell; logs of others have names of versions as well. */
+    enum { HASH = 7, VERSION = 20 };
+    const char *commit = row->commit ? row->commit : "";
+    const bool hash = commit[strspn(commit, "0123456789abcdef")] == 0;
+    if (commit[0])
+        stk__text_printf(out, "%.*s%s", hash ? HASH : VERSION, commit, row->dirty ? "+" : "");
     else
         stk__text_putc(out, '-');
 }

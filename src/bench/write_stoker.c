@@ -146,15 +146,33 @@ static void write_figures(stk__text *t, const stk__comparison *c)
         put_string(t, "test", "exact");
         return;
     }
-    if (c->paired) {
-        put_string(t, "test", c->valid && !c->pair.flip_exact ? "sign-flip (Monte Carlo)" : "sign-flip (exact)");
-        put_double(t, "p_wilcoxon", c->valid ? c->pair.p_wilcoxon : NAN);
-        put_double(t, "hodges_lehmann", c->valid ? c->pair.hodges_lehmann : NAN);
-    } else {
+    if (c->paired)
+        put_string(t, "test", c->valid && !c->pair.exact ? "Wilcoxon (normal)" : "Wilcoxon (exact)");
+    else
         put_string(t, "test", "Mann-Whitney");
-        put_double(t, "p_welch", c->valid ? c->free.p_welch : NAN);
-        put_double(t, "hodges_lehmann", c->valid ? c->free.ratio : NAN);
+    put_double(t, "median_ratio", c->valid ? c->median : NAN);
+    put_double(t, "rest_ratio", c->valid ? c->rest : NAN);
+    put_double(t, "mean_ratio", c->valid ? c->means.ratio : NAN);
+    put_double(t, "mean_low", c->valid ? c->means.low : NAN);
+    put_double(t, "mean_high", c->valid ? c->means.high : NAN);
+    put_double(t, "p_mean", c->valid ? c->means.p : NAN);
+    put_double(t, "far_below", c->valid && c->paired ? c->pair.far_below : NAN);
+    put_double(t, "far_above", c->valid && c->paired ? c->pair.far_above : NAN);
+}
+
+static void write_offer(stk__text *t, const stk__offer *o)
+{
+    if (!o->made) {
+        stk__text_puts(t, ",\"by_cpu\":null");
+        return;
     }
+    stk__text_puts(t, ",\"by_cpu\":{\"metric\":\"cpu\"");
+    put_double(t, "ratio", o->ratio);
+    put_double(t, "ci_low", o->low);
+    put_double(t, "ci_high", o->high);
+    put_double(t, "p", o->p);
+    put_string(t, "verdict", stk__verdict_name(o->verdict));
+    stk__text_putc(t, '}');
 }
 
 static void write_comparison(const stk__export *ex, const stk__comparison *c)
@@ -172,6 +190,7 @@ static void write_comparison(const stk__export *ex, const stk__comparison *c)
     else
         stk__text_puts(t, ",\"more_rounds\":null");
     put_string(t, "withheld", c->withheld);
+    write_offer(t, &c->cpu);
     stk__text_putc(t, '}');
 }
 

@@ -316,6 +316,12 @@ double stk__walsh_median(const double *sorted, size_t n)
     return pairs_median(&p, n % 2 ? (uint64_t)n * ((n + 1) / 2) : (uint64_t)(n / 2) * (n + 1));
 }
 
+double stk__walsh_select(const double *sorted, size_t n, uint64_t rank)
+{
+    const pairs p = {.a = sorted, .b = sorted, .na = n, .nb = n, .means = true};
+    return pairs_select(&p, rank);
+}
+
 double stk__shift_median(const double *a, size_t na, const double *b, size_t nb)
 {
     const pairs p = {.a = a, .b = b, .na = na, .nb = nb};

@@ -55,10 +55,11 @@ double stk__median_double(double *values, size_t count);
 
 /*
  * Hodges and Lehmann, from sorted samples with at least one value each and fewer than 2^62 pairs: the median of the
- * means of all pairs of values, each with itself too; the median of all differences b - a, and the one of rank `rank`
- * from 1. No memory, time in proportion to the values: the result is bisected and pairs are counted, not listed.
+ * means of all pairs of values, each with itself too; the median of all differences b - a; and of both the one of rank
+ * `rank` from 1. No memory, time in proportion to the values: the result is bisected and pairs are counted, not listed.
  */
 double stk__walsh_median(const double *sorted, size_t n);
+double stk__walsh_select(const double *sorted, size_t n, uint64_t rank);
 double stk__shift_median(const double *a, size_t na, const double *b, size_t nb);
 double stk__shift_select(const double *a, size_t na, const double *b, size_t nb, uint64_t rank);
 

@@ -6,6 +6,7 @@
 #include "stats/unpaired.h"
 #include "stats/describe.h"
 #include "stats/distributions.h"
+#include "stats/power.h"
 #include "stats/ranks.h"
 #include "base/mem.h"
 
@@ -80,6 +81,13 @@ static void fill(const sample *a, const sample *b, double confidence, stk__unpai
     out->low = exp(stk__shift_select(a->logs, a->n, b->logs, b->n, from));
     out->high = exp(stk__shift_select(a->logs, a->n, b->logs, b->n, pairs + 1 - from));
     welch(&a->values, &b->values, out);
+    const stk__mean_of ma = {a->values.mean, a->values.sd, a->n}, mb = {b->values.mean, b->values.sd, b->n};
+    stk__means_unpaired(&ma, &mb, confidence, &out->means);
+    out->means.p = out->p_welch;
+    out->median = exp(b->of_logs.median - a->of_logs.median);
+    out->noise = sqrt(2) * out->sd_log;
+    if (out->covered)
+        out->noise = stk__noise_of(log(out->high) - log(out->low), STK_MIN(a->n, b->n), 1 - confidence);
 }
 
 stk_status stk__unpaired_test(const double *a, size_t na, const double *b, size_t nb, double confidence,

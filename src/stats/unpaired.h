@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "stats/means.h"
 #include "base/compiler.h"
 
 typedef struct stk__unpaired {
@@ -14,9 +15,11 @@ typedef struct stk__unpaired {
     bool covered;     /* the samples are large enough for the confidence that was asked for */
     double p_mann_whitney;
     bool exact;
-    double welch_t, welch_df,
-        p_welch;   /* on the values themselves; p is NaN when a side has 1 value or nothing varies */
-    double sd_log; /* pooled, of ln of the values */
+    double welch_t, welch_df, p_welch; /* on the values; p is NaN when a side has 1 value or nothing varies */
+    double median;                     /* median of b / median of a */
+    stk__means means;                  /* p is Welch's */
+    double sd_log;                     /* pooled, of ln of the values */
+    double noise;                      /* what it would be in pairs, as stk__paired has it */
 } stk__unpaired;
 
 /* All values finite and above 0 (INVALID otherwise); na, nb > 0. At most 16 million pairs (LIMIT). */

@@ -15,7 +15,7 @@ import pytest
 import stoker
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGE = pathlib.Path(stoker.__file__).resolve().parent
+PACKAGE = pathlib.Path(stoker.__file__).resolve().parent  # of the sources, where the build has links to them
 STUBTEST = (
     "--ignore-missing-stub",
     "--ignore-disjoint-bases",
@@ -51,6 +51,7 @@ def copy_all(place: pathlib.Path) -> None:
         (folder / "__init__.pyi").write_text("from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n")
     (data / "__init__.pyi").write_text(TORCH_DATA)
     shutil.copytree(PACKAGE, place / "stoker", ignore=shutil.ignore_patterns("*.so", "bin", "libexec", "__pycache__"))
+    shutil.copy(PACKAGE.parent / "pytest_stoker.py", place)
     for name in PROGRAMS:
         shutil.copy(HERE / name, place)
 
@@ -93,7 +94,7 @@ def mistakes(path: pathlib.Path) -> set[int]:
 
 
 def test_mypy_finds_nothing_in_the_package(mypy_place: pathlib.Path) -> None:
-    done = run(mypy_place, "mypy", "-p", "stoker")
+    done = run(mypy_place, "mypy", "-p", "stoker", "-m", "pytest_stoker")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -118,7 +119,7 @@ def test_stubs_are_what_the_modules_have(module: str, mypy_place: pathlib.Path) 
 
 
 def test_pyright_finds_nothing_in_the_package(tmp_path: pathlib.Path) -> None:
-    done = pyright(tmp_path, "stoker")
+    done = pyright(tmp_path, "stoker", "pytest_stoker.py")
     assert done.returncode == 0, done.stdout
 
 

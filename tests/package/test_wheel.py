@@ -74,9 +74,29 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: pathlib.Path) -> None
     inside = {name for name in names if name.startswith("stoker/")}
     assert inside == own | {"stoker/_core.abi3.so", *PROGRAMS}
     outside = {name for name in names - inside if not name.startswith(f"stoker-{stoker.__version__}.dist-info/")}
+    outside.remove("pytest_stoker.py")  # not in the package, so that pytest reads it without importing that
     assert all(re.fullmatch(r"stoker\.libs/lib[\w.+-]+\.so[.\d]*", name) for name in outside), outside
     for program in programs:
         assert program.external_attr >> 16 & 0o111, f"{program.filename} must be executable"
+
+
+def test_pytest_finds_the_plugin_of_the_wheel(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Installed into a place of its own: by the entry point, without an option."""
+    place, tests = tmp_path / "installed", tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_it.py").write_text("def test_it(stoker_bench): assert stoker_bench(sum, [1, 2]) == 3\n")
+    install = ["pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index", "--target", str(place)]
+    env = dict(os.environ, PYTHONPATH=str(place))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", *words]
+        return subprocess.run(command, cwd=tests, env=env, capture_output=True, text=True, check=False)
+
+    assert run(*install, str(wheel)).returncode == 0
+    done = run("pytest", "--stoker-rounds", "3", "--stoker-json", "runs.json")
+    assert done.returncode == 0 and "stoker: benchmarks" in done.stdout, done.stdout + done.stderr
+    without = run("pytest", "-p", "no:stoker")
+    assert "fixture 'stoker_bench' not found" in without.stdout, without.stdout
 
 
 def test_bundled_libraries_bring_their_notices(wheel: pathlib.Path) -> None:

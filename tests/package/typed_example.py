@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import assert_type
 
 import stoker
+from pytest_stoker import Bench
 
 pipe = (
     stoker.tfrecord("data/train-*.tfrecord", pathlib.Path("data/extra.tfrecord"))
@@ -64,3 +65,12 @@ try:
     pipe.run()
 except stoker.CorruptError as error:
     assert_type(error.file, str | None)
+
+
+def test_decode(stoker_bench: Bench) -> None:
+    assert_type(stoker_bench(len, "abc"), int)
+    assert_type(stoker_bench.pedantic(str, args=[7], rounds=3), str)
+    compared = stoker_bench.compare(sorted, list, args=[[3, 1, 2]], rounds=6)
+    assert_type(compared.verdict, str)
+    assert_type(compared.not_slower(by=0.05, strict=True), stoker.bench.Answer)
+    assert compared.not_slower()

@@ -7,9 +7,13 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/mem.h"
+#include "stats/change_points.h"
 #include "stats/describe.h"
 #include "stats/distributions.h"
+#include "stats/flips.h"
 #include "stats/paired.h"
+#include "stats/signed_rank.h"
 #include "stats/unpaired.h"
 
 enum { MAX_VALUES = 100000, MAX_WORD = 32 };
@@ -43,9 +47,9 @@ static bool do_paired(double *a, double *b)
         printf("error %s\n", err.message);
         return true;
     }
-    printf("%.17g %.17g %.17g %d %.17g %.17g %.17g %zu %zu %.17g %d %.17g %d\n", r.ratio, r.low, r.high, r.covered,
-           r.hodges_lehmann, r.mean_log, r.sd_log, r.smaller, r.equal, r.p_flip, r.flip_exact, r.p_wilcoxon,
-           r.wilcoxon_exact);
+    printf("%.17g %.17g %.17g %d %.17g %.17g %zu %zu %.17g %d %.17g %.17g %.17g %.17g\n", r.ratio, r.low, r.high,
+           r.covered, r.median, r.sd_log, r.smaller, r.equal, r.p, r.exact, r.means.ratio, r.means.low, r.means.high,
+           r.means.p);
     return true;
 }
 
@@ -54,12 +58,12 @@ static bool do_differences(double *d)
 {
     uint64_t seed;
     size_t n;
-    double flip, wilcoxon;
+    double wilcoxon;
     bool flip_exact, wilcoxon_exact;
     if (scanf("%" SCNu64, &seed) != 1 || !read_count(&n) || !read_values(d, n))
         return false;
-    if (stk__sign_flip_test(d, n, seed, &flip, &flip_exact, NULL) != STK_OK ||
-        stk__wilcoxon_test(d, n, &wilcoxon, &wilcoxon_exact, NULL) != STK_OK)
+    const double flip = stk__sign_flip_p(d, n, seed, &flip_exact);
+    if (stk__signed_rank_test(d, n, &wilcoxon, &wilcoxon_exact, NULL) != STK_OK)
         return false;
     printf("%.17g %d %.17g %d\n", flip, flip_exact, wilcoxon, wilcoxon_exact);
     return true;
@@ -115,6 +119,33 @@ static bool do_distribution(const char *word)
     return false;
 }
 
+/* changes DEFAULT|HUNTER WINDOW MAX_P MIN_EFFECT N values...: seven figures of each */
+static bool do_changes(double *values)
+{
+    char word[MAX_WORD + 1];
+    size_t n, count = 0;
+    stk__change *changes = NULL;
+    stk_error err = {0};
+    if (scanf("%32s", word) != 1)
+        return false;
+    stk__change_rule rule = strcmp(word, "hunter") ? stk__change_rule_default : stk__change_rule_hunter;
+    if (scanf("%zu %lf %lf", &rule.window, &rule.max_p, &rule.min_effect) != 3 || !read_count(&n) ||
+        !read_values(values, n))
+        return false;
+    if (rule.as_hunter)
+        rule.weak_p = 10 * rule.max_p;
+    if (stk__change_points(values, NULL, n, &rule, &changes, &count, &err) != STK_OK) {
+        printf("error %s\n", err.message);
+        return true;
+    }
+    for (size_t i = 0; i < count; i++)
+        printf("%zu %.17g %.17g %.17g %.17g %.17g %.17g ", changes[i].at, changes[i].p, changes[i].before,
+               changes[i].after, changes[i].ratio, changes[i].low, changes[i].high);
+    printf("\n");
+    stk__free(changes);
+    return true;
+}
+
 int main(void)
 {
     static double a[MAX_VALUES], b[MAX_VALUES];
@@ -124,6 +155,7 @@ int main(void)
                           : !strcmp(word, "differences") ? do_differences(a)
                           : !strcmp(word, "unpaired")    ? do_unpaired(a, b)
                           : !strcmp(word, "describe")    ? do_describe(a)
+                          : !strcmp(word, "changes")     ? do_changes(a)
                                                          : do_distribution(word);
         if (!done) {
             fprintf(stderr, "stats_tool: cannot read what follows '%s'\n", word);

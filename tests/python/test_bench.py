@@ -23,7 +23,7 @@ import runlib
 SHORT, LONG = "sleep 0.01", "sleep 0.05"
 # With 10 rounds one that was disturbed does not spoil the verdict; with 6 to 8 it would.
 ROUNDS = ["--rounds", "10"]
-FORMATS = ["stoker", "hyperfine", "pyperf", "google", "go"]
+FORMATS = ["stoker", "hyperfine", "hyperfine2", "pyperf", "google", "go"]
 
 
 def environment(directory, **more):
@@ -86,7 +86,7 @@ def test_slower_and_faster(program, directory):
     assert "B is slower" in done.stdout, done.stdout
     assert "seed 7" in done.stdout, done.stdout
     assert re.search(r"^ *A  0\.01 .*\n *B  0\.05 ", done.stdout, re.M), done.stdout
-    assert re.search(r"B/A \d", done.stdout) and "sign-flip" in done.stdout, done.stdout
+    assert re.search(r"B/A \d", done.stdout) and "Wilcoxon" in done.stdout, done.stdout
     assert re.search(r"\bCI \d", done.stdout), done.stdout
     assert done.stderr == "", done.stderr
     result = bench_json(program, directory, LONG, SHORT, *ROUNDS)
@@ -97,7 +97,7 @@ def test_slower_and_faster(program, directory):
 def test_same_command_is_no_change(program, directory):
     # Far past the noise of a sleep; a change of half as much again would need a machine that stands still.
     result = bench_json(program, directory, "sleep 0.02", "sleep 0.02", "--rounds", "8", "--min-effect", "50%")
-    assert [v["name"] for v in result["variants"]] == ["sleep 0.02", "sleep 0.02 2"], result["variants"]
+    assert [v["name"] for v in result["variants"]] == ["sleep 0.02", "sleep 0.02 (2)"], result["variants"]
     assert result["comparisons"][0]["verdict"] in ("equivalent", "inconclusive"), result["comparisons"]
 
 
@@ -165,13 +165,15 @@ def test_width(program, directory):
 
 # ---- JSON ----
 
-def sign_flip(logs):
-    seen = abs(math.fsum(logs))
-    extreme = total = 0
-    for signs in itertools.product((1, -1), repeat=len(logs)):
-        total += 1
-        extreme += abs(math.fsum(s * d for s, d in zip(signs, logs))) >= seen * (1 - 1e-12)
-    return extreme / total
+def signed_rank(logs):
+    """Wilcoxon's p by trying all signs of the ranks; no ties."""
+    ranks = [rank + 1 for rank, _ in enumerate(logs)]
+    ordered = sorted(logs, key=abs)
+    total = sum(ranks)
+    seen = sum(rank for rank, x in zip(ranks, ordered) if x > 0)
+    least = min(seen, total - seen)
+    sums = [sum(rank for rank, up in zip(ranks, signs) if up) for signs in itertools.product((0, 1), repeat=len(logs))]
+    return min(1, 2 * sum(s <= least for s in sums) / len(sums))
 
 
 def test_json_shape_and_figures(program, directory):
@@ -188,16 +190,18 @@ def test_json_shape_and_figures(program, directory):
     for comparison, b in zip(result["comparisons"], (1, 2)):
         assert (comparison["a"], comparison["b"]) == ("0.01", result["variants"][b]["name"])
         logs = [math.log(y / x) for x, y in zip(result["variants"][0]["times"], result["variants"][b]["times"])]
-        assert math.isclose(comparison["ratio"], math.exp(statistics.median(logs)), rel_tol=1e-9)
-        # Two comparisons at 97.5 % each: with 8 rounds that is least to greatest (2/256 on both sides together).
-        assert math.isclose(comparison["ci_low"], math.exp(min(logs)), rel_tol=1e-9), comparison
-        assert math.isclose(comparison["ci_high"], math.exp(max(logs)), rel_tol=1e-9), comparison
-        raw.append(sign_flip(logs))
+        means = [(x + y) / 2 for i, x in enumerate(logs) for y in logs[i:]]
+        assert math.isclose(comparison["ratio"], math.exp(statistics.median(means)), rel_tol=1e-9)
+        assert math.isclose(comparison["median_ratio"], math.exp(statistics.median(logs)), rel_tol=1e-9)
+        # Two comparisons at 98 % each: the second mean from either end (4/256 of all signs are as extreme).
+        assert math.isclose(comparison["ci_low"], math.exp(sorted(means)[1]), rel_tol=1e-9), comparison
+        assert math.isclose(comparison["ci_high"], math.exp(sorted(means)[-2]), rel_tol=1e-9), comparison
+        raw.append(signed_rank(logs))
         assert math.isclose(comparison["p_raw"], raw[-1], rel_tol=1e-9), (comparison, raw[-1])
-        assert comparison["verdict"] in ("faster", "slower", "equivalent", "inconclusive")
-    low, high = sorted(raw)
+        assert comparison["verdict"] in ("faster", "slower", "faster-tail", "slower-tail", "equivalent", "inconclusive")
+    low, high = sorted(p / 0.8 for p in raw)  # the tail has a fifth of the 5 %
     holm = {low: min(1, 2 * low), high: min(1, max(2 * low, high))}
-    for comparison, p in zip(result["comparisons"], raw):
+    for comparison, p in zip(result["comparisons"], [p / 0.8 for p in raw]):
         assert math.isclose(comparison["p"], holm[p], rel_tol=1e-9), (comparison["p"], raw)
     try:
         from scipy import stats
@@ -205,7 +209,7 @@ def test_json_shape_and_figures(program, directory):
         return
     logs = [math.log(y / x) for x, y in zip(result["variants"][0]["times"], result["variants"][1]["times"])]
     found = stats.wilcoxon(logs, method="exact").pvalue
-    assert math.isclose(result["comparisons"][0]["p_wilcoxon"], found, rel_tol=1e-6), found
+    assert math.isclose(result["comparisons"][0]["p_raw"], found, rel_tol=1e-6), found
 
 
 def test_single_command_has_no_comparison(program, directory):
@@ -550,7 +554,8 @@ def test_log_and_history(program, directory):
     rows = json.loads(call(program, directory, "bench", "history", "--json").stdout)["rows"]
     assert [row["description"] for row in rows] == ["first | row", "second"], rows
     assert rows[0]["commit"] == "" and rows[0]["benchmarks"]["0.05"]["n"] == 6, rows
-    assert rows[1]["ratio"] > 1.5 or rows[1]["verdict"] in ("", "inconclusive"), rows
+    beside = rows[1]["comparisons"]["0.05/0.01"]
+    assert beside["ratio"] > 1.5 or beside["verdict"] == "inconclusive", rows
     text = call(program, directory, "bench", "history", "PERF.md", "--svg", "chart.svg").stdout
     assert "0.01" in text and "second" in text, text
     assert xml.etree.ElementTree.parse(path_in(directory, "chart.svg")).getroot().tag.endswith("svg")
@@ -598,7 +603,7 @@ def test_exports_are_read_again(program, directory):
 def test_export_to_an_unknown_format_is_refused_before_any_run(program, directory):
     for wrong in ("xml=out", "hyperfine", "hyperfine="):
         done = bench(program, directory, "echo x >>ran", "--export", wrong, code=2)
-        assert "--export" in done.stderr and wrong in done.stderr, done.stderr
+        assert "--export" in done.stderr and "found '%s'" % wrong.replace("=out", "") in done.stderr, done.stderr
         assert count_lines(directory, "ran") == 0, "it ran before it looked"
 
 

@@ -205,7 +205,13 @@ def test_every_way_to_compare_counts(program, directory):
     text = call(program, directory, "--suite", "s.toml", "--count-with", "valgrind").stdout
     assert "B/A 2.0000" in text, text
     rows = json.loads(call(program, directory, "--suite", "s.toml", "--count-with", "valgrind", "--json").stdout)["rows"]
-    assert rows[0]["instructions"] == [2 * N + 4, 4 * N + 4] and rows[0]["counted"].startswith("cachegrind"), rows
+    found = counts(rows[0]["result"])
+    assert [x[0] for x in found.values()] == [2 * N + 4, 4 * N + 4] and rows[0]["result"]["counted"].startswith("cachegrind"), rows
+    write(directory, "m.toml", 'metric = "instructions"\nrounds = 4\n[[measure]]\nname = "work"\ncommand = "./p1"\nat_most = %d\n' % (2 * N + 4))
+    text = call(program, directory, "--suite", "m.toml", "--count-with", "valgrind", "--fail-over", "0").stdout
+    assert "ok" in text and "M instructions" in text, text
+    write(directory, "m.toml", read(directory, "m.toml").replace("at_most = 2", "at_most = 1"))
+    call(program, directory, "--suite", "m.toml", "--count-with", "valgrind", "--fail-over", "0", code=3)
     write(directory, "l.toml", 'count = true\nrounds = 2\n[[step]]\nname = "one"\ncommand = "./p2"\n'
           '[[step]]\nname = "two"\ncommand = "./p1"\n[[step]]\nname = "three"\ncommand = "./p2"\n')
     text = call(program, directory, "--ladder", "l.toml", "--count-with", "valgrind").stdout

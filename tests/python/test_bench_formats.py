@@ -2,10 +2,12 @@
 """Benchmark files and the tools they belong to: they read what we write, we read what they write.
 
 Usage: python3 tests/python/test_bench_formats.py BUILD_DIR
-Each test needs one tool (hyperfine, pyperf, Google Benchmark's compare.py with SciPy, benchstat) and is passed over with
-the reason where that is missing. Prints "N passed, N failed"; the exit status is 1 when a test failed.
+Each test needs one tool (hyperfine, pyperf, pytest-benchmark, Google Benchmark's compare.py with SciPy, benchstat, pandas,
+markdown-it) and is passed over with the reason where that is missing. Of hyperfine 2, which few systems have yet, a file that it
+wrote is kept in the fuzzing corpus. Prints "N passed, N failed"; the exit status is 1 when a test failed.
 """
 import collections
+import csv
 import gzip
 import importlib.util
 import json
@@ -20,6 +22,7 @@ import sys
 import runlib
 
 GOOGLE = "/usr/share/benchmark"
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", "corpus", "fuzz_bench_formats")
 METRICS = [("wall", "s", False), ("user", "s", False), ("system", "s", False), ("cpu", "s", False), ("rss", "bytes", False),
            ("minor_faults", "count", False), ("rate", "samples/s", True)]
 
@@ -93,7 +96,7 @@ def hodges_lehmann(a, b):
 
 def test_every_format_comes_back(program, directory):
     made = make_result(directory, "in.json")
-    for target in ("stoker", "hyperfine", "pyperf", "google", "go"):
+    for target in ("stoker", "hyperfine", "hyperfine2", "pyperf", "google", "go"):
         convert(program, directory, "in.json", target, "out")
         back = compare(program, directory, "out")
         assert [v["name"] for v in back["variants"]] == ["lazy", "stored"], target
@@ -119,7 +122,7 @@ def test_files_are_compared_by_name_across_formats(program, directory):
 def test_loss_is_told(program, directory):
     make_result(directory, "in.json")
     assert "name was written" in convert(program, directory, "in.json", "hyperfine", "out")
-    for target in ("hyperfine", "pyperf", "google", "go"):
+    for target in ("hyperfine", "hyperfine2", "pyperf", "google", "go"):
         assert "pairs" in convert(program, directory, "in.json", target, "out"), target
 
 
@@ -133,31 +136,190 @@ def test_github_entries(program, directory):
     assert "verdict: slower against lazy" in entry["extra"]
 
 
+def hyperfine_times(result):
+    """Of both schemas."""
+    return result["times"] if "times" in result else [run["time_wall_clock"]["value"] for run in result["measurements"]]
+
+
 def test_reads_hyperfine(program, directory):
     need_program("hyperfine")
     call(["hyperfine", "-N", "-r", "6", "--export-json", "h.json", "-L", "n", "1,2", "sleep 0.00{n}"], directory)
     wanted = load(directory, "h.json")["results"]
     found = compare(program, directory, "h.json")
-    assert times(found) == {r["command"]: r["times"] for r in wanted}
+    assert times(found) == {r["command"]: hyperfine_times(r) for r in wanted}
     assert [v["parameters"] for v in found["variants"]] == [{"n": "1"}, {"n": "2"}]
-    assert all(math.isclose(v["mean"], r["mean"]) and math.isclose(v["sd"], r["stddev"])
-               for v, r in zip(found["variants"], wanted))
+    for variant, result in zip(found["variants"], wanted):
+        summary = result.get("summary", {}).get("time_wall_clock", result)
+        assert math.isclose(variant["mean"], summary["mean"]) and math.isclose(variant["sd"], summary["stddev"])
     (item,) = found["comparisons"]
-    assert math.isclose(item["ratio"], hodges_lehmann(wanted[0]["times"], wanted[1]["times"]), rel_tol=1e-9)
-    assert any("keeps only their means" in note for note in found["notes"])
+    assert math.isclose(item["ratio"], hodges_lehmann(*map(hyperfine_times, wanted)), rel_tol=1e-9)
+    assert any("keeps only their means" in note for note in found["notes"]) == ("times" in wanted[0])
+
+
+def test_reads_hyperfine_scans_failures_and_single_runs(program, directory):
+    need_program("hyperfine")
+    call(["hyperfine", "--shell=sh", "-r", "2", "-i", "--export-json", "h.json", "-P", "n", "3", "4", "exit {n}"], directory)
+    found = compare(program, directory, "h.json")
+    assert [v["exit_codes"] for v in found["variants"]] == [[3, 3], [4, 4]], found
+    assert any("4 runs ended with an exit code other than 0" in note for note in found["notes"])
+    call(["hyperfine", "-r", "1", "--export-json", "one.json", "-n", "wait", "sleep 0.001"], directory)
+    assert [v["n"] for v in compare(program, directory, "one.json")["variants"]] == [1]
+
+
+def test_reads_a_file_of_hyperfine_2(program, directory):
+    path = os.path.join(CORPUS, "hyperfine2")
+    wanted = load(CORPUS, "hyperfine2")
+    found = compare(program, directory, path)
+    assert wanted["schema_version"] == 2 and times(found) == {r["command"]: hyperfine_times(r) for r in wanted["results"]}
+    names = {"wall": "time_wall_clock", "cpu": "time_cpu", "user": "time_user", "system": "time_system", "rss": "memory_peak_resident"}
+    for variant, result in zip(found["variants"], wanted["results"]):
+        assert variant["parameters"] == {key: value["value"] for key, value in result["parameters"].items()}
+        for ours, theirs in names.items():
+            assert variant["measures"][ours] == [run[theirs]["value"] for run in result["measurements"]], ours
+
+
+def test_written_for_hyperfine_2_is_what_it_wrote(program, directory):
+    convert(program, directory, os.path.join(CORPUS, "hyperfine2"), "hyperfine2", "out.json")
+    ours, theirs = load(directory, "out.json"), load(CORPUS, "hyperfine2")
+    assert (ours["schema_version"], ours["primary_metric"]) == (theirs["schema_version"], theirs["primary_metric"])
+    for mine, other in zip(ours["results"], theirs["results"]):
+        assert [mine[key] for key in ("command", "measurements", "parameters")] == \
+            [other[key] for key in ("command", "measurements", "parameters")]
+        assert set(mine["summary"]) == set(other["summary"])
+        for metric, summary in other["summary"].items():
+            for key, value in summary.items():
+                same = value == mine["summary"][metric][key]
+                assert same or math.isclose(value, mine["summary"][metric][key], rel_tol=1e-9), (metric, key)
 
 
 def test_written_for_hyperfine_has_its_keys(program, directory):
     need_program("hyperfine")
     call(["hyperfine", "-N", "-r", "2", "--export-json", "h.json", "true"], directory)
     make_result(directory, "in.json")
-    convert(program, directory, "in.json", "hyperfine", "out.json")
     (theirs,) = load(directory, "h.json")["results"]
+    convert(program, directory, "in.json", "hyperfine" if "times" in theirs else "hyperfine2", "out.json")
     for ours in load(directory, "out.json")["results"]:
         missing = set(theirs) - set(ours)
         assert not missing, missing
         assert all(isinstance(ours[key], type(value)) for key, value in theirs.items()), ours
-        assert math.isclose(ours["mean"], statistics.mean(ours["times"])) and len(ours["memory_usage_byte"]) == 12
+
+
+PYTEST_FILE = """
+import pytest
+
+def work(n):
+    return sum(range(n))
+
+def test_sum(benchmark):
+    benchmark.pedantic(work, args=(1000,), rounds=9)
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.benchmark(group="sizes")
+def test_sizes(benchmark, n):
+    benchmark.extra_info["rows"] = n
+    benchmark.pedantic(work, args=(n,), rounds=8, iterations=5)
+
+@pytest.mark.parametrize("pair", [(1, None)], ids=["pair"])
+def test_pair(benchmark, pair):
+    benchmark.pedantic(work, args=(10,), rounds=7)
+
+class TestMore:
+    def test_sum(self, benchmark):
+        benchmark.pedantic(work, args=(10,), rounds=7)
+"""
+
+
+def run_pytest(directory, *options):
+    with open(os.path.join(directory, "test_it.py"), "w", encoding="utf-8") as file:
+        file.write(PYTEST_FILE)
+    call([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", directory, *options, "test_it.py"], directory)
+
+
+def test_reads_pytest_benchmark(program, directory):
+    need_module("pytest_benchmark")
+    run_pytest(directory, "--benchmark-json=p.json")
+    wanted = load(directory, "p.json")["benchmarks"]
+    found = compare(program, directory, "p.json")
+    assert times(found) == {b["fullname"]: b["stats"]["data"] for b in wanted} and len(wanted) == 5
+    for variant in found["variants"]:
+        stats = next(b["stats"] for b in wanted if b["fullname"] == variant["name"])
+        assert math.isclose(variant["mean"], stats["mean"]) and math.isclose(variant["median"], stats["median"])
+        assert variant["n"] == stats["rounds"]
+    by_name = {v["name"].split("::", 1)[1]: v for v in found["variants"]}
+    assert by_name["test_sizes[10]"]["group"] == by_name["test_sizes[100]"]["group"] != by_name["test_sum"]["group"]
+    assert by_name["test_sizes[10]"]["parameters"] == {"n": "10"}
+    assert by_name["test_pair[pair]"]["parameters"] == {"pair": "[1.0,null]"}
+    assert any("not independent" in note for note in found["notes"])
+    assert "CPython" in found["machine"] and found["time"]
+
+
+def test_pytest_benchmark_without_rounds_is_refused_with_a_way_out(program, directory):
+    need_module("pytest_benchmark")
+    run_pytest(directory, "--benchmark-storage=store", "--benchmark-save=bare")
+    run_pytest(directory, "--benchmark-storage=store", "--benchmark-save=full", "--benchmark-save-data")
+    paths = {name.rsplit("_", 1)[1]: os.path.join(top, name) for top, _, files in os.walk(directory) for name in files
+             if name.startswith("000")}
+    assert "--benchmark-save-data" in call([program, "bench", "compare", paths["bare.json"]], directory, 2).stderr
+    assert len(compare(program, directory, paths["full.json"])["variants"]) == 5
+
+
+def test_csv_has_every_run(program, directory):
+    made = make_result(directory, "in.json")
+    convert(program, directory, "in.json", "csv", "out.csv")
+    with open(os.path.join(directory, "out.csv"), newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24
+    for variant in made["variants"]:
+        mine = [row for row in rows if row["variant"] == variant["name"]]
+        assert [int(row["round"]) for row in mine] == list(range(1, 13)) and {row["command"] for row in mine} == {variant["command"]}
+        for metric, values in variant["measures"].items():
+            assert [float(row[metric]) for row in mine] == values, metric
+
+
+def test_pandas_pairs_the_rounds_of_the_csv(program, directory):
+    need_module("pandas")
+    import pandas  # pylint: disable=import-outside-toplevel
+
+    made = make_result(directory, "in.json")
+    made["variants"][0]["name"], made["variants"][1]["command"] = "=1+1", 'a "quoted", one\nmore'
+    with open(os.path.join(directory, "in.json"), "w", encoding="utf-8") as file:
+        json.dump(made, file)
+    assert "apostrophe" in convert(program, directory, "in.json", "csv", "out.csv")
+    frame = pandas.read_csv(os.path.join(directory, "out.csv"))
+    wide = frame.pivot(index="round", columns="variant", values="wall")
+    assert list(wide.columns) == ["'=1+1", "stored"] and close(list(wide["stored"]), made["variants"][1]["measures"]["wall"])
+    assert set(frame[frame.variant == "stored"].command) == {made["variants"][1]["command"]}
+
+
+def test_markdown_is_two_tables(program, directory):
+    need_module("markdown_it")
+    import markdown_it  # pylint: disable=import-outside-toplevel
+
+    made = make_result(directory, "in.json")
+    made["variants"][0]["name"] = "a|b `c` <i>"
+    with open(os.path.join(directory, "in.json"), "w", encoding="utf-8") as file:
+        json.dump(made, file)
+    convert(program, directory, "in.json", "markdown", "out.md")
+    with open(os.path.join(directory, "out.md"), encoding="utf-8") as file:
+        tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(file.read())
+    texts = ["".join(child.content for child in t.children) for t in tokens if t.type == "inline"]
+    assert sum(t.type == "table_open" for t in tokens) == 2
+    assert "a|b `c` <i>" in texts and "B/A" in texts and "B is slower" in texts, texts
+
+
+def test_bencher_is_what_its_schema_wants(program, directory):
+    made = make_result(directory, "in.json")
+    convert(program, directory, "in.json", "bencher", "out.json")
+    found = load(directory, "out.json")
+    assert list(found) == ["lazy", "stored"]
+    for variant in made["variants"]:
+        measures = found[variant["name"]]
+        assert list(measures) == ["latency", "cpu", "rss"]
+        for name, factor in (("wall", 1e9), ("cpu", 1e9), ("rss", 1)):
+            metric = measures["latency" if name == "wall" else name]
+            assert set(metric) == {"value", "lower_value", "upper_value"} and all(isinstance(x, (int, float)) for x in metric.values())
+            assert math.isclose(metric["value"], factor * statistics.median(variant["measures"][name]))
+            assert metric["lower_value"] <= metric["value"] <= metric["upper_value"]
 
 
 def pyperf(directory, *arguments):

@@ -129,20 +129,29 @@ def test_wilcoxon(tool, directory):
     rng = np.random.default_rng(4)
     normal = asymptotic()
     cases = [differences(rng, int(rng.integers(1, 75)), i % 3) for i in range(600)]
-    exact_seen = 0
+    seen = {"plain": 0, "tied": 0, "normal": 0}
     for d, (_, _, p, exact) in zip(cases, ask(tool, [f"differences 1 {len(d)} {text(d)}" for d in cases])):
-        size = np.abs(d)
-        plain = len(np.unique(size)) == len(d) and np.all(size > 0)
-        assert bool(exact) == (plain and len(d) <= 50)
-        exact_seen += bool(exact)
-        if not np.any(d):
+        left = d[d != 0]
+        size = np.abs(left)
+        assert bool(exact) == (len(left) <= 50)
+        if not len(left):
             assert p == 1
-        elif exact:
-            check(p, stats.wilcoxon(d, method="exact").pvalue, d)
-        else:
+        elif not exact:
+            seen["normal"] += 1
             wanted = stats.wilcoxon(d, zero_method="wilcox", correction=True, method=normal).pvalue
             check(p, min(1, wanted), d)
-    assert exact_seen > 100
+        elif len(np.unique(size)) == len(left):
+            seen["plain"] += 1
+            check(p, stats.wilcoxon(left, method="exact").pvalue, d)
+        elif len(left) <= 12:
+            # Ties are counted, all signs of the shared ranks: a permutation test of their sum.
+            seen["tied"] += 1
+            ranks = stats.rankdata(size) * np.sign(left)
+            judge = stats.permutation_test((ranks,), lambda x, axis: np.sum(x, axis=axis), permutation_type="samples",
+                                           vectorized=True, n_resamples=np.inf, alternative="two-sided") \
+                if len(left) > 1 else None
+            check(p, min(1, judge.pvalue) if judge else 1, d)
+    assert min(seen.values()) > 20, seen
 
 
 def test_sign_flips_exact(tool, directory):
@@ -166,6 +175,22 @@ def test_sign_flips_by_chance(tool, directory):
         assert abs(p - wanted) <= 5 * math.sqrt(max(wanted, 1e-4) * (1 / 50000 + 1 / 100000)) + 1e-4, (p, wanted)
 
 
+def walsh_interval(d, level):
+    """The shifts that SciPy's signed-rank test does not reject at this level: ends of the Walsh averages."""
+    n = len(d)
+    means = np.sort([(d[i] + d[j]) / 2 for i in range(n) for j in range(i, n)])
+    rank = 0
+    while rank < len(means) // 2:
+        # Between the averages rank and rank + 1 the rank sum of what lies below is `rank`.
+        shift = (means[rank] + means[rank + 1]) / 2 if rank + 1 < len(means) else means[rank]
+        if stats.wilcoxon(d - shift, method="exact").pvalue > level:
+            break
+        rank += 1
+    # One that is rejected lies between the averages rank and rank + 1, counted from 1: the interval begins there.
+    below = stats.wilcoxon(d - (means[0] - 1), method="exact").pvalue <= level
+    return (means[rank], means[-1 - rank]) if below else (None, None)
+
+
 def test_paired(tool, directory):
     rng = np.random.default_rng(7)
     cases = []
@@ -173,21 +198,38 @@ def test_paired(tool, directory):
         n = int(rng.integers(1, 40))
         cases.append((sample(rng, n, i % 3), sample(rng, n, i % 3) * rng.uniform(0.9, 1.2)))
     lines = [f"paired 0.95 {i} {len(a)} {text(a)} {text(b)}" for i, (a, b) in enumerate(cases)]
-    for (a, b), found in zip(cases, ask(tool, lines)):
+    intervals = 0
+    for i, ((a, b), found) in enumerate(zip(cases, ask(tool, lines))):
+        ratio, low, high, covered, median, sd, smaller, equal, p, exact, mean, mean_low, mean_high, p_mean = found
         d = np.log(b / a)
         n = len(d)
-        check(found[0], math.exp(np.median(d)), "ratio", 1e-12)
         walsh = [(d[i] + d[j]) / 2 for i in range(n) for j in range(i, n)]
-        check(found[4], math.exp(np.median(walsh)), "Hodges-Lehmann", 1e-12)
-        check(found[5], np.mean(d), "mean", 1e-10, 1e-13)
-        check(found[6], np.std(d, ddof=1) if n > 1 else math.nan, "sd", 1e-10, 1e-13)
-        assert (found[7], found[8]) == (np.sum(b < a), np.sum(a == b))
-        assert found[1] <= found[0] <= found[2] and found[3] == (n >= 6)
-        assert 0 < found[9] <= 1 and found[10] == (n <= 20)
-        # The interval excludes 1 exactly where the sign test says so.
-        if n >= 6 and not np.any(d == 0):
-            sign = stats.binomtest(int(np.sum(d > 0)), n).pvalue
-            assert (found[1] > 1 or found[2] < 1) == (sign <= 0.05), (n, sign)
+        check(ratio, math.exp(np.median(walsh)), "Hodges-Lehmann", 1e-12)
+        check(median, math.exp(np.median(d)), "median", 1e-12)
+        check(sd, np.std(d, ddof=1) if n > 1 else math.nan, "sd", 1e-10, 1e-13)
+        assert (smaller, equal) == (np.sum(b < a), np.sum(a == b))
+        assert low <= ratio <= high and covered == (n >= 6) and exact == 1
+        plain = n >= 6 and len(np.unique(np.abs(d))) == n and np.all(d != 0)
+        if plain and n <= 25:
+            intervals += 1
+            wanted = walsh_interval(d, 0.05)
+            check(low, math.exp(wanted[0]), ("low", n), 1e-12)
+            check(high, math.exp(wanted[1]), ("high", n), 1e-12)
+        if plain:
+            check(p, stats.wilcoxon(d, method="exact").pvalue, "p")
+            assert (low > 1 or high < 1) == (p <= 0.05), (n, p)
+        # The ratio of means: Student's t on b/B - a/A, and sign flips of b - a.
+        check(mean, np.mean(b) / np.mean(a), "means", 1e-12)
+        if n > 1:
+            e = b / np.mean(b) - a / np.mean(a)
+            half = stats.sem(e) * stats.t.isf(0.025, n - 1)
+            check(mean_low, mean * math.exp(-half), "low of the means", 1e-9)
+            check(mean_high, mean * math.exp(half), "high of the means", 1e-9)
+        if 2 <= n <= 12 and i % 3 != 1:
+            judge = stats.permutation_test((b - a,), lambda x, axis: np.sum(x, axis=axis), permutation_type="samples",
+                                           vectorized=True, n_resamples=np.inf, alternative="two-sided")
+            check(p_mean, judge.pvalue, "p of the means")
+    assert intervals > 50
 
 
 def test_unpaired(tool, directory):

@@ -285,12 +285,12 @@ static void same_commands_are_numbered(void **state)
 {
     {
         const char *const commands[] = {"true", "true", "true"};
-        const char *const wanted[] = {"true", "true 2", "true 3"};
+        const char *const wanted[] = {"true", "true (2)", "true (3)"};
         ASSERT_NAMES(commands, wanted);
     }
     {
         const char *const commands[] = {"a b", "a c", "a b"};
-        const char *const wanted[] = {"a b", "a c", "a b 2"};
+        const char *const wanted[] = {"a b", "a c", "a b (2)"};
         ASSERT_NAMES(commands, wanted);
     }
 }
@@ -298,7 +298,7 @@ static void same_commands_are_numbered(void **state)
 /* A result refuses names that are there twice, so a number must not make one. */
 static void numbered_name_differs_from_a_command_of_that_name(void **state)
 {
-    const char *const commands[] = {"true", "true", "true 2", "true 2"};
+    const char *const commands[] = {"true", "true", "true (2)", "true (2)"};
     char *names[4];
     assert_int_equal(stk__variant_names(commands, 4, names, NULL), STK_OK);
     for (size_t i = 0; i < 4; i++) {

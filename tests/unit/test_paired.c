@@ -11,6 +11,9 @@
 
 #include "stats/paired.h"
 #include "stats/describe.h"
+#include "stats/flips.h"
+#include "stats/power.h"
+#include "stats/signed_rank.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -22,9 +25,8 @@ static void assert_near(double found, double wanted, double tolerance)
 
 static double flip_p(const double *d, size_t n)
 {
-    double p;
     bool exact;
-    assert_int_equal(stk__sign_flip_test(d, n, 1, &p, &exact, NULL), STK_OK);
+    const double p = stk__sign_flip_p(d, n, 1, &exact);
     assert_int_equal(exact, n <= STK__FLIP_EXACT);
     return p;
 }
@@ -33,7 +35,7 @@ static double wilcoxon_p(const double *d, size_t n, bool exact_wanted)
 {
     double p;
     bool exact;
-    assert_int_equal(stk__wilcoxon_test(d, n, &p, &exact, NULL), STK_OK);
+    assert_int_equal(stk__signed_rank_test(d, n, &p, &exact, NULL), STK_OK);
     assert_int_equal(exact, exact_wanted);
     return p;
 }
@@ -118,11 +120,9 @@ static void sign_flip_follows_its_seed_and_is_never_zero(void **state)
     static double d[MANY];
     for (size_t i = 0; i < MANY; i++)
         d[i] = draw(3, i, 1000) - 480;
-    double first, again, other;
     bool exact;
-    assert_int_equal(stk__sign_flip_test(d, 100, 7, &first, &exact, NULL), STK_OK);
-    assert_int_equal(stk__sign_flip_test(d, 100, 7, &again, &exact, NULL), STK_OK);
-    assert_int_equal(stk__sign_flip_test(d, 100, 8, &other, &exact, NULL), STK_OK);
+    const double first = stk__sign_flip_p(d, 100, 7, &exact), again = stk__sign_flip_p(d, 100, 7, &exact);
+    const double other = stk__sign_flip_p(d, 100, 8, &exact);
     assert_true(first == again && first != other && fabs(first - other) < 0.01);
     /* Many values: the sum of random signs is close to normal. */
     double sum = 0, squares = 0;
@@ -180,18 +180,71 @@ static void wilcoxon_agrees_with_r(void **state)
     assert_near(wilcoxon_p(mixed, 3, true), 1, 0);
 }
 
-/* Zeros are dropped; ties share a rank: {1, 1, 2, 2, -3}: the negative rank sum is 5 of 15. */
-static void wilcoxon_with_ties_and_zeros_is_normal(void **state)
+/* Ties share a rank, zeros are dropped: every case counted, up to twelve whole numbers. */
+static void wilcoxon_with_ties_agrees_with_counting_every_case(void **state)
 {
-    const double d[] = {1, 0, 1, 2, 0, 2, -3};
-    const double variance = (5.0 * 6 * 11 - 6) / 24; /* two ties of two: 2 * 6 / 2 */
-    assert_near(wilcoxon_p(d, 7, false), erfc(2.0 / sqrt(2 * variance)), 1e-15);
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        const size_t n = 1 + (size_t)draw(seed, 0, 12);
+        double d[12];
+        int ranks[12], sum = 0, total = 0;
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            d[i] = (draw(seed, i + 1, 13) - 5) * 0.1;
+        for (size_t i = 0; i < n; i++) {
+            int below = 0, same = 0;
+            for (size_t k = 0; k < n; k++) {
+                below += d[k] != 0 && fabs(d[k]) < fabs(d[i]);
+                same += d[k] != 0 && fabs(d[k]) == fabs(d[i]);
+            }
+            if (d[i] == 0)
+                continue;
+            ranks[count] = 2 * below + same + 1; /* doubled */
+            total += ranks[count];
+            sum += d[i] > 0 ? ranks[count] : 0;
+            count++;
+        }
+        const int least = sum < total - sum ? sum : total - sum;
+        int found = 0;
+        for (unsigned signs = 0; signs < 1u << count; signs++) {
+            int other = 0;
+            for (size_t i = 0; i < count; i++)
+                other += signs >> i & 1 ? ranks[i] : 0;
+            found += other <= least;
+        }
+        assert_near(wilcoxon_p(d, n, true), fmin(1, ldexp(2 * found, -(int)count)), 1e-15);
+    }
+}
+
+static void wilcoxon_of_many_is_normal(void **state)
+{
     const double zero[60] = {0};
-    assert_near(wilcoxon_p(zero, 3, false), 1, 0);
+    assert_near(wilcoxon_p(zero, 60, true), 1, 0);
     double many[60];
     for (int i = 0; i < 60; i++)
         many[i] = i % 2 ? i + 1 : -i - 1.5;
     assert_true(wilcoxon_p(many, 60, false) > 0.5);
+    /* At its limit the count and the normal distribution agree. */
+    double d[STK__SIGNED_RANK_EXACT + 1];
+    for (int i = 0; i <= STK__SIGNED_RANK_EXACT; i++)
+        d[i] = i % 3 ? i + 1 : -i - 1;
+    assert_near(wilcoxon_p(d, STK__SIGNED_RANK_EXACT, true), wilcoxon_p(d, STK__SIGNED_RANK_EXACT + 1, false), 0.02);
+}
+
+/* R: wilcox.test(x, conf.int = TRUE) takes the qsignrank(0.025, n)-th mean; critical value + 1 of the tables. */
+static void signed_rank_interval_agrees_with_published_critical_values(void **state)
+{
+    static const struct {
+        size_t n, rank;
+    } table[] = {{5, 0}, {6, 1}, {7, 3}, {8, 4}, {10, 9}, {12, 14}, {15, 26}, {20, 53}, {30, 138}, {50, 435}};
+    for (size_t i = 0; i < STK_COUNT(table); i++) {
+        double level;
+        assert_int_equal(stk__signed_rank_interval(table[i].n, 0.95, &level), table[i].rank);
+        assert_true(table[i].rank ? level <= 0.05 && level > 0.02 : level == 1);
+    }
+    const size_t normal = stk__signed_rank_interval(60, 0.95, NULL); /* critical value 650 */
+    assert_in_range(normal, 648, 651);
+    assert_int_equal(stk__signed_rank_interval(0, 0.95, NULL), 0);
+    assert_int_equal(stk__signed_rank_interval(100, 1, NULL), 0);
 }
 
 static void paired_agrees_with_all_means_of_two(void **state)
@@ -212,7 +265,7 @@ static void paired_agrees_with_all_means_of_two(void **state)
         assert_int_equal(stk__describe(means, count, &s, NULL), STK_OK);
         stk__paired r;
         assert_int_equal(stk__paired_test(a, b, n, 0.95, 1, &r, NULL), STK_OK);
-        assert_near(r.hodges_lehmann, exp(s.median), 1e-12 * r.hodges_lehmann);
+        assert_near(r.ratio, exp(s.median), 1e-12 * r.ratio);
     }
 }
 
@@ -224,15 +277,59 @@ static void paired_figures_are_those_of_the_log_ratios(void **state)
     assert_int_equal(r.n, 7);
     assert_int_equal(r.smaller, 1);
     assert_int_equal(r.equal, 1);
-    assert_near(r.ratio, 1.2, 1e-15); /* 0.5 1 1.1 1.2 1.5 2 4 */
-    assert_near(r.low, 0.5, 1e-15);
-    assert_near(r.high, 4, 1e-15);
-    assert_true(r.covered && r.flip_exact && !r.wilcoxon_exact);
-    assert_near(r.mean_log, log(2 * 1.5 * 0.5 * 4 * 1.2 * 1.1) / 7, 1e-15);
+    assert_near(r.median, 1.2, 1e-15);          /* 0.5 1 1.1 1.2 1.5 2 4 */
+    assert_near(r.low, sqrt(0.5 * 1.1), 1e-15); /* third of 28 means: 0.5, 0.5 and 1, 0.5 and 1.1 */
+    assert_near(r.high, sqrt(4 * 1.5), 1e-15);
+    assert_true(r.covered && r.exact && r.ratio > r.low && r.ratio < r.high);
+    assert_near(r.means.ratio, 34.0 / 31, 1e-15);
+    assert_true(r.means.low < 1 && r.means.high > 1 && r.means.p > 0.3);
     assert_int_equal(stk__paired_test(a, b, 5, 0.95, 1, &r, NULL), STK_OK);
-    assert_false(r.covered);
+    assert_true(!r.covered && r.noise == r.sd_log);
     assert_int_equal(stk__paired_test(a, b, 1, 0.95, 1, &r, NULL), STK_OK);
-    assert_true(isnan(r.sd_log) && r.ratio == 2 && r.p_flip == 1 && r.p_wilcoxon == 1);
+    assert_true(isnan(r.sd_log) && isnan(r.means.low) && r.ratio == 2 && r.p == 1 && r.means.p == 1);
+}
+
+/* One round in four is far slower: the median does not move, the mean does, and the noise is that of the others. */
+static void paired_tells_far_rounds_apart(void **state)
+{
+    double a[40], b[40];
+    for (int i = 0; i < 40; i++) {
+        a[i] = 1 + 0.001 * (draw(1, (uint64_t)i, 11) - 5);
+        b[i] = (1 + 0.001 * (draw(2, (uint64_t)i, 11) - 5)) * (i % 4 ? 1 : 3);
+    }
+    stk__paired r, back;
+    assert_int_equal(stk__paired_test(a, b, 40, 0.95, 1, &r, NULL), STK_OK);
+    assert_int_equal(stk__paired_test(b, a, 40, 0.95, 1, &back, NULL), STK_OK);
+    assert_true(r.far_above == 0.25 && r.far_below == 0 && back.far_below == 0.25 && back.far_above == 0);
+    assert_near(r.median, 1, 0.003);
+    assert_near(r.means.ratio, 1.5, 0.005);
+    assert_true(r.means.low > 1.2 && r.means.high < 2 && r.means.p < 0.01);
+    assert_near(r.means.low * back.means.high, 1, 1e-12);
+    assert_int_equal(stk__paired_test(a, a, 40, 0.95, 1, &r, NULL), STK_OK);
+    assert_true(r.far_above == 0 && r.far_below == 0 && r.noise == 0 && r.means.low == 1 && r.means.high == 1);
+}
+
+/* The noise that is taken from an interval is that of the values, and outliers hardly touch it. */
+static void noise_is_the_spread_of_the_log_ratios(void **state)
+{
+    enum { N = 1000 };
+    static double a[N], b[N];
+    double sum = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        double x = 0; /* about normal: twelve uniform values */
+        for (uint64_t k = 0; k < 12; k++)
+            x += draw(9, 12 * i + k, 1000) / 1000.0;
+        a[i] = 1;
+        b[i] = exp(0.05 * (x - 6));
+        sum += 0.0025 * (x - 6) * (x - 6);
+    }
+    stk__paired r;
+    assert_int_equal(stk__paired_test(a, b, N, 0.95, 1, &r, NULL), STK_OK);
+    assert_near(r.noise, sqrt(sum / N), 0.004);
+    for (size_t i = 0; i < N; i += 50)
+        b[i] *= 20;
+    assert_int_equal(stk__paired_test(a, b, N, 0.95, 1, &r, NULL), STK_OK);
+    assert_true(r.noise < 0.06 && r.sd_log > 0.3);
 }
 
 static void paired_of_equals_is_one(void **state)
@@ -243,8 +340,8 @@ static void paired_of_equals_is_one(void **state)
     for (size_t n = 1; n <= 30; n++) {
         stk__paired r;
         assert_int_equal(stk__paired_test(a, a, n, 0.95, 1, &r, NULL), STK_OK);
-        assert_true(r.ratio == 1 && r.low == 1 && r.high == 1 && r.hodges_lehmann == 1);
-        assert_true(r.p_flip == 1 && r.p_wilcoxon == 1 && r.equal == n && r.smaller == 0);
+        assert_true(r.ratio == 1 && r.low == 1 && r.high == 1 && r.median == 1);
+        assert_true(r.p == 1 && r.means.p == 1 && r.equal == n && r.smaller == 0);
     }
 }
 
@@ -261,11 +358,11 @@ static void paired_is_symmetric(void **state)
         stk__paired r, back;
         assert_int_equal(stk__paired_test(a, b, n, 0.95, 1, &r, NULL), STK_OK);
         assert_int_equal(stk__paired_test(b, a, n, 0.95, 1, &back, NULL), STK_OK);
-        assert_true(r.p_flip == back.p_flip && r.p_wilcoxon == back.p_wilcoxon);
+        assert_true(r.p == back.p && fabs(r.means.p - back.means.p) < 1e-12);
         assert_int_equal(r.smaller + r.equal + back.smaller, n);
         assert_near(r.ratio * back.ratio, 1, 1e-14);
         assert_near(r.low * back.high, 1, 1e-14);
-        assert_near(r.hodges_lehmann * back.hodges_lehmann, 1, 1e-14);
+        assert_near(r.median * back.median, 1, 1e-14);
     }
 }
 
@@ -274,8 +371,8 @@ static void paired_survives_the_ends_of_double(void **state)
     const double a[] = {1e308, 5e-324, 1e-300, 1, 1, 1, 1}, b[] = {5e-324, 1e308, 1e300, 1, 2, 3, 4};
     stk__paired r;
     assert_int_equal(stk__paired_test(a, b, 7, 0.95, 1, &r, NULL), STK_OK);
-    assert_near(r.ratio, 3, 1e-15);
-    assert_true(isfinite(r.mean_log) && isfinite(r.sd_log) && r.p_flip > 0 && r.low == 0 && r.high == INFINITY);
+    assert_near(r.median, 3, 1e-15);
+    assert_true(isfinite(r.sd_log) && r.p > 0 && r.means.p > 0 && r.low < r.median && r.high > r.median);
 }
 
 static void paired_refuses_what_has_no_logarithm(void **state)
@@ -324,7 +421,11 @@ int main(void)
         cmocka_unit_test(sign_flip_of_very_many_takes_fewer_flips),
         cmocka_unit_test(wilcoxon_agrees_with_published_critical_values),
         cmocka_unit_test(wilcoxon_agrees_with_r),
-        cmocka_unit_test(wilcoxon_with_ties_and_zeros_is_normal),
+        cmocka_unit_test(wilcoxon_with_ties_agrees_with_counting_every_case),
+        cmocka_unit_test(wilcoxon_of_many_is_normal),
+        cmocka_unit_test(signed_rank_interval_agrees_with_published_critical_values),
+        cmocka_unit_test(paired_tells_far_rounds_apart),
+        cmocka_unit_test(noise_is_the_spread_of_the_log_ratios),
         cmocka_unit_test(paired_agrees_with_all_means_of_two),
         cmocka_unit_test(paired_figures_are_those_of_the_log_ratios),
         cmocka_unit_test(paired_of_equals_is_one),

@@ -237,6 +237,16 @@ static void suite_merge_takes_the_options_of_the_entry_first(void **state)
     stk__suite_clear(&s);
 }
 
+static void suite_refuses_unit_and_direction_of_what_is_measured(void **state)
+{
+    refuses("unit = 'points'\n" STEPS, 1, "'unit' with the metric 'wall', which is measured in 's'");
+    refuses("metric = 'rss'\nhigher_is_better = true\n" STEPS, 2, "'higher_is_better' with the metric 'rss'");
+    refuses("metric = 'rss'\n" MEASURE "higher_is_better = false\n", 5, "'higher_is_better' with the metric 'rss'");
+    refuses(MEASURE "metric = 'cpu'\nunit = 's'\n", 5, "'unit' with the metric 'cpu'");
+    stk__suite s = parse("metric = 'rss'\n" MEASURE "metric = 'loss'\nunit = 'points'\nhigher_is_better = true\n");
+    stk__suite_clear(&s);
+}
+
 static void suite_refuses_more_entries_than_anybody_writes(void **state)
 {
     stk__text t = STK__TEXT_INIT;
@@ -248,7 +258,7 @@ static void suite_refuses_more_entries_than_anybody_writes(void **state)
 
 static void suite_with_any_allocation_failing_gives_nomem(void **state)
 {
-    static const char *const texts[] = {"title='t'\nnotes=['x']\nmetric='rss'\n" MEASURE "note='n'\nunit='s'\n"
+    static const char *const texts[] = {"title='t'\nnotes=['x']\nmetric='loss'\n" MEASURE "note='n'\nunit='s'\n"
                                         "[[compare]]\nname='c'\na='x'\nb='y'\na_name='p'\n",
                                         STEPS "setup='x'\n"};
     for (size_t i = 0; i < STK_COUNT(texts); i++) {
@@ -279,6 +289,7 @@ int main(void)
         cmocka_unit_test(suite_refuses_options_that_steps_share),
         cmocka_unit_test(suite_reads_bounds_in_the_unit_of_the_metric),
         cmocka_unit_test(suite_merge_takes_the_options_of_the_entry_first),
+        cmocka_unit_test(suite_refuses_unit_and_direction_of_what_is_measured),
         cmocka_unit_test(suite_refuses_more_entries_than_anybody_writes),
         cmocka_unit_test(suite_with_any_allocation_failing_gives_nomem),
     };
