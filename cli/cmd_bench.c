@@ -319,7 +319,7 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
         code = o->ladder  ? bench_ladder(&x, o->ladder)
                : o->suite ? bench_suite(&x, o->suite)
                           : run_session(&s, arguments);
-    stk__checkouts_clear(s.launcher, &s.checkouts);
+    stk__checkouts_clear(&s.checkouts);
     bench_trials_clear(&s.trials);
     stk__comparisons_clear(&s.comparisons);
     stk__result_clear(&s.result);
