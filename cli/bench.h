@@ -199,6 +199,16 @@ int bench_suite_read(const char *path, bool ladder, stk__suite *out);
 int bench_ladder(const bench_context *x, const char *path);
 int bench_suite(const bench_context *x, const char *path);
 
+/* --commits; texts may be NULL. */
+typedef struct bench_commits_options {
+    const char *range, *build, *log, *suite;
+    bool rebuild;
+    int64_t every;
+    const cli_list *names, *params;
+    const cli_arguments *arguments; /* commands; none with a suite */
+} bench_commits_options;
+int bench_commits(const bench_context *x, const bench_commits_options *o);
+
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

@@ -16,7 +16,9 @@ typedef struct bench_options {
     bench_rule_options rule;
     bench_output_options output;
     cli_list names, params;
-    const char *against, *candidate, *build, *ladder, *suite, *log, *message;
+    const char *against, *candidate, *build, *ladder, *suite, *log, *message, *commits;
+    bool rebuild;
+    int64_t every;
 } bench_options;
 
 /* One comparison on its way. */
@@ -315,10 +317,20 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
         code = make_directory(o->design.keep_output);
     warn_about_gate(o);
     const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
+    const bench_commits_options commits = {.range = o->commits,
+                                           .build = o->build,
+                                           .log = o->log,
+                                           .suite = o->suite,
+                                           .rebuild = o->rebuild,
+                                           .every = o->every,
+                                           .names = &o->names,
+                                           .params = &o->params,
+                                           .arguments = arguments};
     if (code == CLI_OK)
-        code = o->ladder  ? bench_ladder(&x, o->ladder)
-               : o->suite ? bench_suite(&x, o->suite)
-                          : run_session(&s, arguments);
+        code = o->commits  ? bench_commits(&x, &commits)
+               : o->ladder ? bench_ladder(&x, o->ladder)
+               : o->suite  ? bench_suite(&x, o->suite)
+                           : run_session(&s, arguments);
     stk__checkouts_clear(&s.checkouts);
     bench_trials_clear(&s.trials);
     stk__comparisons_clear(&s.comparisons);
@@ -335,8 +347,14 @@ static const cli_option bench_options_table[] = {
             .group = "Commands", .help = "put each value in the place of {NAME}; may be given again for combinations"),
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
+    CLI_ROW(bench_options, commits, const char *, CLI_TEXT, .name = "commits", .value = "A..B", .group = "Commits",
+            .help = "compare each commit of the range with the one before it, in the same rounds; A is the baseline"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
-            .help = "run in both checkouts first, as in 'make'"),
+            .help = "run in each checkout first, as in 'make'; of --commits, once for each commit: builds are kept"),
+    CLI_ROW(bench_options, rebuild, bool, CLI_FLAG, .name = "rebuild", .group = "Commits",
+            .help = "build commits again that --commits has built before"),
+    CLI_ROW(bench_options, every, int64_t, CLI_INT, .name = "every", .value = "N", .min = 1, .max = 1000,
+            .fallback = -1, .group = "Commits", .help = "of --commits only each N-th, counted from the newest"),
     CLI_ROW(bench_options, candidate, const char *, CLI_TEXT, .name = "candidate", .value = "REV", .group = "Commits",
             .help = "in place of this commit (default: HEAD with the changes to tracked files)"),
     CLI_ROW(bench_options, ladder, const char *, CLI_TEXT, .name = "ladder", .value = "FILE", .complete = CLI_FILES,
@@ -359,6 +377,8 @@ static const cli_example bench_examples[] = {
     {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
     {"what did my change do? (the tree as it is against the last commit)",
      "stoker bench --against HEAD --build make build/app"},
+    {"which commit made it slower? (with a log it goes on where it was)",
+     "stoker bench --commits v1.2..main --build make --log PERF.md build/app"},
     {"keep a log by commit", "stoker bench --against HEAD~1 --build make --log PERF.md -m 'fused normalise' build/app"},
     {"how does it scale?", "stoker bench -P threads=1,2,4 'cifar.stoker --threads {threads}'"},
     {"in CI: exit code 3 when it is more than 5 % slower", "stoker bench --fail-over 5% ./old ./new"},
@@ -370,8 +390,8 @@ const cli_command cli_command_bench = {
     .name = "bench",
     .summary = "compare commands and pipelines in turns, with a verdict",
     .usage =
-        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
-        "--suite FILE",
+        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n"
+        "--commits A..B [--build CMD] [--log FILE] COMMAND... | --suite FILE\n--ladder FILE | --suite FILE",
     .about =
         "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"
