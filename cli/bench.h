@@ -5,6 +5,7 @@
 #include "bench/compare.h"
 #include "bench/experiment.h"
 #include "bench/interchange.h"
+#include "bench/log.h"
 #include "bench/suite.h"
 #include "cli.h"
 
@@ -186,6 +187,27 @@ void bench_say_lines(const stk__text *lines);
 int bench_check_output(const bench_output_options *output, const cli_command *command);
 /* CLI_REGRESSION when a regression is past --fail-over, else `code`. */
 int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over, int code);
+
+/* ---- the change log ---- */
+
+/* A row of --log on its way. The names are its own, results and comparisons the caller's. */
+typedef struct bench_row {
+    stk__log_figure *figures;
+    size_t figure_count, figure_capacity;
+    stk__log_pair *pairs;
+    size_t pair_count, pair_capacity;
+    double confidence;
+} bench_row;
+
+void bench_row_clear(bench_row *row);
+/* One more benchmark, or comparison between two; figure->name does not count. */
+int bench_row_figure(bench_row *row, const char *name, size_t name_size, const stk__log_figure *figure);
+int bench_row_pair(bench_row *row, const char *name, const stk__comparison *comparison);
+/* For before an hour of runs: would the log take it? */
+int bench_row_fits(const bench_row *row, const char *path);
+/* Adds it, says so, and prints every benchmark against its own past unless standard output is for JSON. */
+int bench_row_append(const bench_row *row, const char *path, const stk__commit *commit, const char *message,
+                     bool interrupted, bool json);
 
 /* --ladder and --suite. */
 typedef struct bench_context {

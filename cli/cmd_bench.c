@@ -145,32 +145,66 @@ static void add_notes(session *s)
     }
 }
 
+/* ---- the log ---- */
+
+/* With --against the column is the command, without the commit behind it. */
+static size_t column_size(const char *name, bool against)
+{
+    const char *end = NULL;
+    for (const char *at = name; against && (at = strstr(at, " @ ")); at++)
+        end = at;
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
+/* "stored/lazy" */
+static int add_pair(const stk__result *r, const stk__compare_pair *pair, const stk__comparison *c, bench_row *row)
+{
+    stk__text name = STK__TEXT_INIT;
+    stk__text_printf(&name, "%s/%s", r->variants[pair->b].name, r->variants[pair->a].name);
+    const int code = name.failed ? CLI_FAILED : bench_row_pair(row, name.data, c);
+    stk__text_clear(&name);
+    return code;
+}
+
+/*
+ * The row of a result, which may have no runs yet. Commits are the past of their commands; variants of one commit are
+ * columns side by side, with the ratios that the run is about.
+ */
+static int make_row(const session *s, const stk__result *r, const char *against, bench_row *row)
+{
+    int code = CLI_OK;
+    row->confidence = s->o->rule.confidence;
+    for (size_t i = 0; i < r->variant_count && !s->o->against && code == CLI_OK; i++) {
+        const char *name = r->variants[i].name;
+        code = bench_row_figure(row, name, strlen(name), &(stk__log_figure){.result = r, .variant = i});
+    }
+    for (size_t i = 0; i < s->pair_count && code == CLI_OK; i++) {
+        const stk__compare_pair *pair = &s->pairs[i];
+        const stk__comparison *c = s->comparisons.count ? &s->comparisons.items[i] : NULL;
+        const char *name = r->variants[pair->b].name;
+        const stk__log_figure f = {.result = r, .variant = pair->b, .past = c, .against = against};
+        code = s->o->against ? bench_row_figure(row, name, column_size(name, true), &f) : add_pair(r, pair, c, row);
+    }
+    return code;
+}
+
 static int append_log(session *s)
 {
     stk_error err = {0};
     const bench_options *o = s->o;
     stk__commit here = s->checkouts.commits[1];
+    char against[24];
+    bench_row row = {0};
     if (!o->log)
         return CLI_OK;
     if (!o->against && stk__git_here(s->launcher, NULL, &here, &err) != STK_OK)
         return bench_fail(&err);
-    if (!here.hash[0])
-        cli_say("stoker: no git commit here: the row of %s has none", o->log);
-    stk__text description = STK__TEXT_INIT;
-    stk__text_puts(&description, o->message ? o->message : here.subject);
-    if (s->result.interrupted)
-        stk__text_puts(&description, " (interrupted)");
-    const stk__log_entry entry = {.result = &s->result,
-                                  .comparisons = &s->comparisons,
-                                  .commit = &here,
-                                  .description = description.failed ? o->message : description.data,
-                                  .against = o->against};
-    const stk_status status = stk__log_append(o->log, &entry, &err);
-    stk__text_clear(&description);
-    if (status != STK_OK)
-        return bench_fail(&err);
-    cli_say("stoker: added a row to %s", o->log);
-    return CLI_OK;
+    label_commit(&s->checkouts.commits[0], against);
+    int code = make_row(s, &s->result, against, &row);
+    if (code == CLI_OK)
+        code = bench_row_append(&row, o->log, &here, o->message, s->result.interrupted, o->output.json);
+    bench_row_clear(&row);
+    return code;
 }
 
 static int finish(session *s, int code)
@@ -199,6 +233,7 @@ static int check_log(const session *s)
     const bench_options *o = s->o;
     const bench_design_options *d = &o->design;
     stk__result r = {0};
+    bench_row row = {0};
     stk_error err = {0};
     if (!o->log)
         return CLI_OK;
@@ -206,19 +241,24 @@ static int check_log(const session *s)
     stk_status status = STK_OK;
     for (size_t i = 0; code == CLI_OK && status == STK_OK && i < s->trials.count; i++)
         status = stk__result_add_variant(&r, s->trials.items[i].name, "", s->trials.items[i].group, NULL, &err);
-    if (code == CLI_OK && status == STK_OK)
-        status = stk__log_fits(o->log, &(stk__log_entry){.result = &r, .against = o->against}, &err);
+    if (status != STK_OK)
+        code = bench_fail(&err);
+    if (code == CLI_OK)
+        code = make_row(s, &r, NULL, &row);
+    if (code == CLI_OK)
+        code = bench_row_fits(&row, o->log);
+    bench_row_clear(&row);
     stk__result_clear(&r);
-    return status == STK_OK ? code : bench_fail(&err);
+    return code;
 }
 
 static int run_session(session *s, const cli_arguments *arguments)
 {
     int code = make_trials(s, arguments);
     if (code == CLI_OK)
-        code = check_log(s);
-    if (code == CLI_OK)
         code = plan_pairs(s);
+    if (code == CLI_OK)
+        code = check_log(s);
     if (code == CLI_OK)
         code = run_trials(s);
     if (any_rounds(s))

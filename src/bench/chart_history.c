@@ -58,7 +58,7 @@ static bool fit_panel(const history_chart *k, size_t benchmark, double top, stk_
     }
     if (!(low <= high))
         return false;
-    *out_factor = stk__quantity_factor(high, k->log->units[benchmark], out_unit);
+    *out_factor = stk__quantity_factor(high, k->log->benchmarks[benchmark].unit, out_unit);
     stk__axis_fit(axis, low * *out_factor, high * *out_factor, false, top + panel_height, top, 4);
     return true;
 }
@@ -142,7 +142,7 @@ static void put_panel(history_chart *k, size_t benchmark, double top, bool last,
     double factor;
     const char *unit = "";
     const bool known = fit_panel(k, benchmark, top, &axis, &factor, &unit);
-    stk__text_puts(&k->cell, k->log->benchmarks[benchmark]);
+    stk__text_puts(&k->cell, k->log->benchmarks[benchmark].name);
     if (known && unit[0])
         stk__text_printf(&k->cell, " (%s)", unit);
     stk__svg_text(out, plot_from, top - 17, "font-weight=\"bold\"", k->cell.failed ? "" : k->cell.data, 90);

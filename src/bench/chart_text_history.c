@@ -16,7 +16,7 @@ enum {
     SPARK_MOST = 60,
     SPARK_LEAST = 8,
     NAME_MOST = 24,
-    CELL_MOST = 28,
+    CELL_MOST = 40,
     CELLS_SHOWN = 4,
     DESCRIPTION_LEAST = 12
 };
@@ -91,8 +91,8 @@ static void put_change(const stk__log *log, size_t benchmark, stk__text *first, 
     if (a == SIZE_MAX)
         return;
     const double x = log->rows[a].cells[benchmark].mean, y = log->rows[b].cells[benchmark].mean;
-    stk__quantity(first, x, log->units[benchmark]);
-    stk__quantity(last, y, log->units[benchmark]);
+    stk__quantity(first, x, log->benchmarks[benchmark].unit);
+    stk__quantity(last, y, log->benchmarks[benchmark].unit);
     if (!stk__words_same_machine(&log->rows[a], &log->rows[b]))
         stk__text_puts(change, OTHER_MACHINE);
     else if (x > 0 && isfinite(y / x))
@@ -107,7 +107,7 @@ static void fill_sparks(const stk__log *log, size_t spark, bool unicode, stk__ta
     stk__table_init(t, columns, STK_COUNT(columns));
     stk__text texts[4] = {STK__TEXT_INIT, STK__TEXT_INIT, STK__TEXT_INIT, STK__TEXT_INIT};
     for (size_t i = 0; i < log->benchmark_count; i++) {
-        stk__table_cell(t, log->benchmarks[i]);
+        stk__table_cell(t, log->benchmarks[i].name);
         put_spark(log, i, spark, unicode, &texts[0]);
         put_change(log, i, &texts[1], &texts[2], &texts[3]);
         stk__table_take(t, &texts[0]);
@@ -157,6 +157,23 @@ typedef struct rows_shape {
     bool intervals, dates;
 } rows_shape;
 
+/* "(1.90, 0.02) s 0.950 slower": the figure and what became of it. */
+static void put_figure(const stk__log_cell *x, const char *unit, bool ratio, stk__text *cell)
+{
+    if (!is_known(x))
+        stk__text_putc(cell, '-');
+    else if (isfinite(x->sd))
+        stk__quantity_pair(cell, x->mean, x->sd, unit);
+    else
+        stk__quantity(cell, x->mean, unit);
+    if (ratio && is_known(x) && isfinite(x->ratio)) {
+        stk__text_putc(cell, ' ');
+        stk__ratio(cell, x->ratio);
+    }
+    if (is_known(x) && x->verdict)
+        stk__text_printf(cell, " %s", x->verdict);
+}
+
 static void add_row(const stk__log *log, size_t row, const rows_shape *shape, stk__table *t, stk__text *cell)
 {
     const stk__log_row *x = &log->rows[row];
@@ -166,47 +183,30 @@ static void add_row(const stk__log *log, size_t row, const rows_shape *shape, st
     stk__words_commit(x, cell);
     stk__table_take(t, cell);
     for (size_t i = 0; i < shape->benchmarks; i++) {
-        if (is_known(&x->cells[i]))
-            stk__quantity_pair(cell, x->cells[i].mean, x->cells[i].sd, log->units[i]);
-        else
-            stk__text_putc(cell, '-');
+        put_figure(&x->cells[i], log->benchmarks[i].unit, shape->intervals, cell);
         stk__table_take(t, cell);
     }
-    if (isfinite(x->ratio)) {
-        stk__ratio(cell, x->ratio);
-        if (shape->intervals) {
-            stk__text_puts(cell, " (");
-            stk__words_interval(x->low, x->high, cell);
-            stk__text_putc(cell, ')');
-        }
-    }
-    stk__table_take(t, cell);
-    stk__table_cell(t, x->verdict ? x->verdict : "");
     stk__table_cell(t, x->description ? x->description : "");
 }
 
 static void init_rows(const stk__log *log, const rows_shape *shape, stk__table *t)
 {
-    stk__column columns[5 + CELLS_SHOWN];
+    stk__column columns[3 + CELLS_SHOWN];
     size_t n = 0;
     columns[n++] = (stk__column){.gap = 2};
     columns[n++] = (stk__column){.gap = 2};
     for (size_t i = 0; i < shape->benchmarks; i++)
         columns[n++] = (stk__column){.gap = 2, .most = CELL_MOST};
-    columns[n++] = (stk__column){.gap = 2};
-    columns[n++] = (stk__column){.gap = 2, .most = 14};
     columns[n++] = (stk__column){.most = shape->description};
     stk__table_init(t, columns, n);
     stk__table_cell(t, shape->dates ? "date" : "");
     stk__table_cell(t, "commit");
     for (size_t i = 0; i < shape->benchmarks; i++) {
         stk__text cell = STK__TEXT_INIT;
-        stk__put_safe(&cell, log->benchmarks[i], 16);
+        stk__put_safe(&cell, log->benchmarks[i].name, 16);
         stk__table_take(t, &cell);
         stk__text_clear(&cell);
     }
-    stk__table_cell(t, "ratio");
-    stk__table_cell(t, "verdict");
     stk__table_cell(t, "description");
 }
 

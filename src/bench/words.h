@@ -47,7 +47,7 @@ void stk__words_times(double gain, stk__text *out);
 /* "1.75..1.88" */
 void stk__words_times_interval(double low, double high, stk__text *out);
 
-/* Whether a row's verdict is about this benchmark ("stored/lazy": stored; a revision: the first), and which it is. */
+/* The verdict of a row about a benchmark and its past; inconclusive where there is none. */
 stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benchmark);
 /* Rows of one machine compare; an update of the kernel does not make it another one. */
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b);

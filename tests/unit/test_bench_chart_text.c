@@ -79,14 +79,13 @@ static void text_history_draws_a_sparkline_and_the_newest_rows(void **state)
                         "  decode   _^^-| .   10.0 ms ->  13.0 ms  other machine\n"
                         "  <b>\\x1b  _^^-|-.  0.0100 B -> 0.0130 B  other machine\n"
                         "\n"
-                        "  date        commit    decode          ratio                 verdict  description\n"
-                        "  2025-10-14  05b05b0   (13.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  2025-10-13  048d159   -                                              a <change>\\x01\n"
-                        "  2025-10-12  0369d03   (15.0, 0.2) ms                        slower   a <change>\\x01\n"
-                        "  2025-10-11  02468ac   (16.0, 0.2) ms  0.900 (0.880..0.920)  faster   a <change>\\x01\n"
-                        "  2025-10-10  0123456+  (17.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  2025-10-09  0000000   (10.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  and 1 more benchmark\n");
+                        "  date        commit    decode                       <b>\\x1b             description\n"
+                        "  2025-10-14  05b05b0   (13.0, 0.2) ms               (0.0130, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-13  048d159   -                            (0.0140, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-12  0369d03   (15.0, 0.2) ms slower        (0.0150, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-11  02468ac   (16.0, 0.2) ms 0.900 faster  (0.0160, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-10  0123456+  (17.0, 0.2) ms               (0.0170, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-09  0000000   (10.0, 0.2) ms               (0.0100, 0.0002) B  a <change>\\x01\n");
     stk__text_clear(&t);
     results_history_clear(&log);
 }
