@@ -19,10 +19,10 @@
 #include "base/banned.h"
 
 enum {
-    BLOCK = 8,           /* commits to be measured at once */
-    LEAST_ROUNDS = 20,   /* twelve are few when many commits share one risk of a false alarm */
-    SECONDS_EACH = 5,    /* for each run of a round, where that makes for more of them */
-    MOST_BUILDS = 64,    /* that are kept */
+    BLOCK = 8,         /* commits to be measured at once */
+    LEAST_ROUNDS = 20, /* twelve are few when many commits share one risk of a false alarm */
+    SECONDS_EACH = 5,  /* for each run of a round, where that makes for more of them */
+    MOST_BUILDS = 64,  /* that are kept */
     MOST_NOTES = 20
 };
 #define MOST_BYTES (UINT64_C(8) << 30)
@@ -75,8 +75,10 @@ static int break_item(commits_run *z, size_t i, const char *what, const char *wh
     stk__build_release(&m->build);
     stk__free(m->failure);
     m->failure = t.data;
-    if (m->state != COMMITS_LOGGED)
+    if (m->state != COMMITS_LOGGED) {
         m->state = COMMITS_BROKEN;
+        m->before = SIZE_MAX;
+    }
     cli_say("stoker: commit %s %s", m->commit->brief, m->failure);
     return CLI_OK;
 }
@@ -205,7 +207,8 @@ static int add_wanted(commits_run *z, commits_block *b, size_t i)
 static int block_plan(commits_run *z, size_t from, commits_block *b)
 {
     int code = block_open(z, b) ? CLI_OK : commits_no_memory();
-    for (size_t i = STK_MAX(from, 1); i < z->count && b->wanted_count < BLOCK && code == CLI_OK && !z->interrupted; i++) {
+    for (size_t i = STK_MAX(from, 1); i < z->count && b->wanted_count < BLOCK && code == CLI_OK && !z->interrupted;
+         i++) {
         if (z->items[i].state == COMMITS_OPEN)
             code = add_wanted(z, b, i);
     }
@@ -298,9 +301,8 @@ static stk__compare_pair *work_pairs(const commits_run *z, const commits_work *w
     for (size_t k = 0; pairs && k < w->count; k++) {
         for (size_t i = 0; i < b->wanted_count; i++) {
             const size_t item = b->wanted[i];
-            pairs[commits_comparison(b, k, i)] =
-                (stk__compare_pair){commits_variant(b, k, place_of(b, z->items[item].before)),
-                                    commits_variant(b, k, place_of(b, item))};
+            pairs[commits_comparison(b, k, i)] = (stk__compare_pair){
+                commits_variant(b, k, place_of(b, z->items[item].before)), commits_variant(b, k, place_of(b, item))};
         }
     }
     return pairs;
@@ -533,8 +535,8 @@ static void tell_range(const commits_run *z)
 {
     stk__commit here = {0};
     if (z->range.elsewhere)
-        cli_say("stoker: %s: the commits begin after %s, where both ends meet on the line of first parents", z->o->range,
-                z->range.items[0].brief);
+        cli_say("stoker: %s: the commits begin after %s, where both ends meet on the line of first parents",
+                z->o->range, z->range.items[0].brief);
     if (stk__git_here(z->x->launcher, NULL, &here, NULL) == STK_OK && here.dirty)
         cli_say("stoker: changes that are not committed are not measured");
     if (z->logged)

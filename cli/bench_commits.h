@@ -9,11 +9,11 @@
 typedef struct commits_work {
     bench_design_options design;
     bench_rule_options rule;
-    const stk__suite_entry *entry;     /* NULL: the command line */
-    stk__suite_options options;        /* of the entry */
-    size_t first;                      /* of its benchmarks among all */
-    size_t count;                      /* of its benchmarks */
-    char *limits;                      /* that hold here, in words; "": none */
+    const stk__suite_entry *entry; /* NULL: the command line */
+    stk__suite_options options;    /* of the entry */
+    size_t first;                  /* of its benchmarks among all */
+    size_t count;                  /* of its benchmarks */
+    char *limits;                  /* that hold here, in words; "": none */
 } commits_work;
 
 typedef struct commits_benchmark {
@@ -28,11 +28,11 @@ typedef struct commits_figure {
     bool compared; /* with the commit before; else what follows is not known */
     bool valid;    /* the ratio has figures */
     double ratio, low, high, p;
-    char *verdict; /* a word of stk__verdict_name */
-    char *reason;  /* why there is no clearer one, or NULL */
-    bool withheld; /* ... which more rounds would not change */
-    bool open;     /* inconclusive */
-    bool changed;  /* neither that nor equivalent */
+    char *verdict;     /* a word of stk__verdict_name */
+    char *reason;      /* why there is no clearer one, or NULL */
+    bool withheld;     /* ... which more rounds would not change */
+    bool open;         /* inconclusive */
+    bool changed;      /* neither that nor equivalent */
     double regression; /* as a fraction, when it is slower by verdict; else 0 */
 } commits_figure;
 
@@ -81,9 +81,9 @@ typedef struct commits_run {
     char *machine;
     char **notes; /* of all blocks, each once */
     size_t note_count, note_capacity;
-    size_t made, found;  /* builds */
-    size_t logged;       /* commits that were in the log when it began */
-    size_t printed;      /* rows so far */
+    size_t made, found; /* builds */
+    size_t logged;      /* commits that were in the log when it began */
+    size_t printed;     /* rows so far */
     size_t retaken, dropped, rounds, warmup;
     bool interrupted;
     /* For the time that is left. */

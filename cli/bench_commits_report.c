@@ -62,13 +62,9 @@ static void put_verdict(const commits_run *z, size_t i, const commits_figure *f,
 /* Rows are printed block by block, so that columns have widths of their own that most cells fit. */
 static void open_table(const commits_run *z, stk__table *t)
 {
-    static const stk__column columns[COLUMNS] = {{.gap = 2},
-                                                 {.gap = 2, .most = SUBJECT},
-                                                 {.gap = 2, .most = BENCHMARK},
-                                                 {.gap = 2},
-                                                 {.gap = 2},
-                                                 {.gap = 2},
-                                                 {.gap = 0}};
+    static const stk__column columns[COLUMNS] = {
+        {.gap = 2}, {.gap = 2, .most = SUBJECT}, {.gap = 2, .most = BENCHMARK}, {.gap = 2}, {.gap = 2}, {.gap = 2},
+        {.gap = 0}};
     stk__table_init(t, columns, COLUMNS);
     t->widths[0] = strlen("1a2b3c4");
     t->widths[3] = strlen("1,520 ms +- 95");
@@ -83,7 +79,7 @@ static void open_table(const commits_run *z, stk__table *t)
 static void put_header(const commits_run *z, stk__table *t)
 {
     const char *const names[COLUMNS] = {
-        "commit",    "subject", z->benchmark_count > 1 ? "benchmark" : "", z->benchmarks[0].metric, "ratio",
+        "commit",   "subject",          z->benchmark_count > 1 ? "benchmark" : "", z->benchmarks[0].metric, "ratio",
         "interval", "to the one before"};
     for (size_t i = 0; i < COLUMNS; i++)
         stk__table_cell(t, i == 3 && z->benchmark_count > 1 ? "figure" : names[i]);
@@ -245,7 +241,8 @@ int commits_write_page(const commits_run *z)
     stk__text_puts(&t, many ? "benchmark | figure" : "");
     if (!many)
         stk__markdown_cell(&t, z->benchmarks[0].metric);
-    stk__text_printf(&t, " | ratio | interval | to the one before |\n|---|---|---|---|---|---|%s\n", many ? "---|" : "");
+    stk__text_printf(&t, " | ratio | interval | to the one before |\n|---|---|---|---|---|---|%s\n",
+                     many ? "---|" : "");
     for (size_t i = 0; i < z->count; i++) {
         for (size_t k = 0; k < (has_figures(&z->items[i]) ? z->benchmark_count : 1); k++)
             page_row(z, i, k, &t);

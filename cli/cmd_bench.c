@@ -297,13 +297,38 @@ static bool is_measure(const char *name)
     return false;
 }
 
+static int check_commits(const bench_options *o)
+{
+    const cli_command *me = &cli_command_bench;
+    if (!o->commits && (o->rebuild || o->every > 0))
+        return cli_usage_error(me, "--%s is for --commits", o->rebuild ? "rebuild" : "every");
+    if (!o->commits && !o->against && (o->build || o->candidate))
+        return cli_usage_error(me, "--%s is for --against%s", o->build ? "build" : "candidate",
+                               o->build ? " and --commits" : "");
+    if (!o->commits)
+        return CLI_OK;
+    if (o->against || o->candidate || o->ladder)
+        return cli_usage_error(me, "--commits and --%s are two things; give one of them",
+                               o->against     ? "against"
+                               : o->candidate ? "candidate"
+                                              : "ladder");
+    if (o->message)
+        return cli_usage_error(me, "--message is for one commit; rows of --commits have the subjects of theirs");
+    if (o->design.keep_output)
+        return cli_usage_error(me, "--keep-output is for one comparison, --commits makes many");
+    return CLI_OK;
+}
+
 static int check(const bench_options *o, const cli_arguments *arguments)
 {
     const cli_command *me = &cli_command_bench;
     const char *file = o->ladder ? "--ladder" : o->suite ? "--suite" : NULL;
+    const int commits = check_commits(o);
+    if (commits != CLI_OK)
+        return commits;
     if (o->ladder && o->suite)
         return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
-    if (file && (arguments->count || o->against || o->params.count || o->names.count || o->log))
+    if (file && (arguments->count || o->against || o->params.count || o->names.count || (o->log && !o->commits)))
         return cli_usage_error(
             me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
     if (!file && !arguments->count)
@@ -312,8 +337,6 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         if (!arguments->items[i][strspn(arguments->items[i], " \t\n")])
             return cli_usage_error(me, "command %zu is empty", i + 1);
     }
-    if ((o->build || o->candidate) && !o->against)
-        return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
     if (o->message && !o->log)
         return cli_usage_error(me, "--message is for --log");
     if (o->design.rounds > 0 && o->design.width > 0)
