@@ -168,9 +168,10 @@ static void put_circumstances(const commits_run *z, const char *before, stk__tex
     const char *last = "";
     stk__text_printf(t, "%sinterval: %.4g %% for all %zu comparisons of the range together\n", before,
                      100 * z->x->rule->confidence, (z->count - 1) * z->benchmark_count);
-    stk__text_printf(t, "%sorder: random blocks, seed %lld; warm-up %zu run%s each; %zu rounds%s\n", before,
-                     (long long)z->seed, z->warmup, z->warmup == 1 ? "" : "s", z->rounds,
-                     z->work_count > 1 ? " at most" : "");
+    if (z->rounds)
+        stk__text_printf(t, "%sorder: random blocks, seed %lld; warm-up %zu run%s each; %zu rounds%s\n", before,
+                         (long long)z->seed, z->warmup, z->warmup == 1 ? "" : "s", z->rounds,
+                         z->work_count > 1 ? " at most" : "");
     if (z->dropped)
         stk__text_printf(t, "%s%zu rounds were left out because a run failed\n", before, z->dropped);
     if (z->retaken)

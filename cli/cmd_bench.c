@@ -411,7 +411,8 @@ static const cli_option bench_options_table[] = {
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
     CLI_ROW(bench_options, commits, const char *, CLI_TEXT, .name = "commits", .value = "A..B", .group = "Commits",
-            .help = "compare each commit of the range with the one before it, in the same rounds; A is the baseline"),
+            .help = "compare each commit of the range with the one before it, in the same rounds; A is the baseline; "
+                    "with a command or --suite"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
             .help = "run in each checkout first, as in 'make'; of --commits, once for each commit: builds are kept"),
     CLI_ROW(bench_options, rebuild, bool, CLI_FLAG, .name = "rebuild", .group = "Commits",
@@ -454,7 +455,7 @@ const cli_command cli_command_bench = {
     .summary = "compare commands and pipelines in turns, with a verdict",
     .usage =
         "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n"
-        "--commits A..B [--build CMD] [--log FILE] COMMAND... | --suite FILE\n--ladder FILE | --suite FILE",
+        "--commits A..B [--build CMD] [--log FILE] COMMAND...\n--ladder FILE | --suite FILE",
     .about =
         "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"
