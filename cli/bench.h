@@ -205,9 +205,9 @@ int bench_row_figure(bench_row *row, const char *name, size_t name_size, const s
 int bench_row_pair(bench_row *row, const char *name, const stk__comparison *comparison);
 /* For before an hour of runs: would the log take it? */
 int bench_row_fits(const bench_row *row, const char *path);
-/* Adds it, says so, and prints every benchmark against its own past unless standard output is for JSON. */
+/* Adds it and says so. Prints every benchmark against its own past unless that is told already, or JSON is printed. */
 int bench_row_append(const bench_row *row, const char *path, const stk__commit *commit, const char *message,
-                     bool interrupted, bool json);
+                     bool interrupted, bool told);
 
 /* --ladder and --suite. */
 typedef struct bench_context {
@@ -215,6 +215,10 @@ typedef struct bench_context {
     const bench_rule_options *rule;
     const bench_output_options *output;
     stk__launcher *launcher;
+    const bench_place *places; /* a suite's: both checkouts of --against, the older one first */
+    size_t place_count;
+    const stk__commit *commit; /* that its row is about; NULL: the one at hand */
+    const char *log, *message; /* a suite's: --log and --message */
 } bench_context;
 /* Reads the file of either; `ladder` tells which it must be. */
 int bench_suite_read(const char *path, bool ladder, stk__suite *out);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "bench_commits.h"
+#include "bench_suite.h"
 
 #include "base/banned.h"
 
@@ -12,51 +13,35 @@ int commits_no_memory(void)
     return CLI_FAILED;
 }
 
-static const char *side_name(const stk__suite_entry *e, bool b)
-{
-    const char *given = b ? e->b_name : e->a_name;
-    return given ? given : b ? "b" : "a";
-}
-
 /* ---- trials ---- */
 
-/* A directory of the file is one of the repository: of the checkout, then. */
-static int place_trial(stk__trial *t, const bench_place *place, const char *directory)
+static int entry_trial(const commits_run *z, const commits_work *w, size_t side, const bench_place *place,
+                       bench_trials *out)
 {
-    stk__text path = STK__TEXT_INIT, name = STK__TEXT_INIT;
-    stk__text_puts(&path, place->directory);
-    if (directory)
-        stk__text_printf(&path, "/%s", directory);
-    stk__text_printf(&name, "%s @ %s", t->name, place->label);
-    if (path.failed || name.failed) {
-        stk__text_clear(&path);
-        stk__text_clear(&name);
-        return commits_no_memory();
-    }
+    const stk__suite_entry *e = w->entry;
+    stk__text name = STK__TEXT_INIT;
+    suite_column(e, side, place, &name);
+    const int code = name.failed ? commits_no_memory()
+                                 : bench_trials_add(out, name.data, side ? e->b : e->a, &w->options, z->x->design);
+    stk__text_clear(&name);
+    if (code != CLI_OK)
+        return code;
+    stk__trial *t = &out->items[out->count - 1];
     stk__free(t->directory);
-    stk__free(t->name);
-    t->directory = path.data;
-    t->name = name.data;
-    return CLI_OK;
+    t->group = side;
+    t->directory = suite_directory(place, w->options.directory);
+    return t->directory ? CLI_OK : commits_no_memory();
 }
 
 static int entry_trials(const commits_run *z, const commits_work *w, const bench_place *places, size_t count,
                         bench_trials *out)
 {
-    const stk__suite_entry *e = w->entry;
+    int code = CLI_OK;
     for (size_t side = 0; side < w->count; side++) {
-        for (size_t p = 0; p < count; p++) {
-            int code = bench_trials_add(out, z->benchmarks[w->first + side].name, side ? e->b : e->a, &w->options,
-                                        z->x->design);
-            if (code == CLI_OK) {
-                out->items[out->count - 1].group = side;
-                code = place_trial(&out->items[out->count - 1], &places[p], w->options.directory);
-            }
-            if (code != CLI_OK)
-                return code;
-        }
+        for (size_t p = 0; p < count && code == CLI_OK; p++)
+            code = entry_trial(z, w, side, &places[p], out);
     }
-    return CLI_OK;
+    return code;
 }
 
 int commits_trials(const commits_run *z, const commits_work *w, const bench_place *places, size_t count,
@@ -119,9 +104,7 @@ static int entry_benchmarks(commits_run *z, commits_work *w)
     w->count = e->b ? 2 : 1;
     for (size_t side = 0; side < w->count; side++) {
         stk__text t = STK__TEXT_INIT;
-        stk__text_puts(&t, e->name);
-        if (e->b)
-            stk__text_printf(&t, " %s", side_name(e, side));
+        suite_column(e, side, NULL, &t);
         const int code = add_benchmark(z, w, t.failed ? NULL : t.data);
         if (code != CLI_OK)
             return code;

@@ -69,10 +69,8 @@ int bench_row_fits(const bench_row *row, const char *path)
 }
 
 /* Every benchmark against its own past, below the report. */
-static void print_added(const stk__log *log, bool json)
+static void print_added(const stk__log *log)
 {
-    if (json)
-        return;
     stk__text t = STK__TEXT_INIT;
     stk__text_putc(&t, '\n');
     stk__log_report(log, &t);
@@ -80,7 +78,7 @@ static void print_added(const stk__log *log, bool json)
 }
 
 int bench_row_append(const bench_row *row, const char *path, const stk__commit *commit, const char *message,
-                     bool interrupted, bool json)
+                     bool interrupted, bool told)
 {
     stk_error err = {0};
     stk__log log = {0};
@@ -100,7 +98,8 @@ int bench_row_append(const bench_row *row, const char *path, const stk__commit *
     if (status != STK_OK)
         return bench_fail(&err);
     cli_say("stoker: added a row to %s", path);
-    print_added(&log, json);
+    if (!told)
+        print_added(&log);
     stk__log_clear(&log);
     return CLI_OK;
 }

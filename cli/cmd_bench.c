@@ -60,32 +60,70 @@ static void label_commit(const stk__commit *c, char out[24])
     stk__text_printf(&t, "%s%s", c->brief, c->dirty ? "+" : "");
 }
 
+/* Both commits of --against with their labels; none without it. */
+typedef struct both_places {
+    char labels[2][24];
+    bench_place items[2];
+    size_t count;
+} both_places;
+
+static int make_places(session *s, both_places *out)
+{
+    const bench_options *o = s->o;
+    out->count = 0;
+    if (!o->against)
+        return CLI_OK;
+    const int code = check_out(s);
+    if (code != CLI_OK)
+        return code;
+    for (size_t i = 0; i < 2; i++) {
+        label_commit(&s->checkouts.commits[i], out->labels[i]);
+        out->items[i] = (bench_place){s->checkouts.directories[i], out->labels[i]};
+    }
+    if (strcmp(out->labels[0], out->labels[1]) == 0)
+        return cli_usage_error(&cli_command_bench, "--against %s is the commit %s itself: there is nothing to compare",
+                               o->against, out->labels[0]);
+    out->count = 2;
+    return CLI_OK;
+}
+
 static int make_trials(session *s, const cli_arguments *arguments)
 {
     const bench_options *o = s->o;
-    char labels[2][24];
-    bench_place places[2];
-    size_t place_count = 0;
-    if (o->against) {
-        const int code = check_out(s);
-        if (code != CLI_OK)
-            return code;
-        for (size_t i = 0; i < 2; i++) {
-            label_commit(&s->checkouts.commits[i], labels[i]);
-            places[i] = (bench_place){s->checkouts.directories[i], labels[i]};
-        }
-        if (strcmp(labels[0], labels[1]) == 0)
-            return cli_usage_error(&cli_command_bench,
-                                   "--against %s is the commit %s itself: there is nothing to compare", o->against,
-                                   labels[0]);
-        place_count = 2;
-    }
+    both_places places;
+    const int placed = make_places(s, &places);
+    if (placed != CLI_OK)
+        return placed;
     const int code = bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params,
-                                       &o->design, places, place_count);
+                                       &o->design, places.items, places.count);
     if (code == CLI_OK && o->against && s->trials.pipelines)
         cli_say(
             "stoker: both commits' pipeline files are run by this build of Stoker; give a command to compare builds");
     return code;
+}
+
+/* The file is read once more by the suite itself: what is wrong with it is told before anything is built. */
+static int run_suite(session *s)
+{
+    const bench_options *o = s->o;
+    stk__suite suite = {0};
+    both_places places;
+    int code = bench_suite_read(o->suite, false, &suite);
+    stk__suite_clear(&suite);
+    if (code == CLI_OK)
+        code = make_places(s, &places);
+    if (code != CLI_OK)
+        return code;
+    const bench_context x = {.design = &o->design,
+                             .rule = &o->rule,
+                             .output = &o->output,
+                             .launcher = s->launcher,
+                             .places = places.items,
+                             .place_count = places.count,
+                             .commit = places.count ? &s->checkouts.commits[1] : NULL,
+                             .log = o->log,
+                             .message = o->message};
+    return bench_suite(&x, o->suite);
 }
 
 /* ---- running ---- */
@@ -202,7 +240,7 @@ static int append_log(session *s)
     label_commit(&s->checkouts.commits[0], against);
     int code = make_row(s, &s->result, against, &row);
     if (code == CLI_OK)
-        code = bench_row_append(&row, o->log, &here, o->message, s->result.interrupted, o->output.json);
+        code = bench_row_append(&row, o->log, &here, o->message, s->result.interrupted, o->output.json || o->against);
     bench_row_clear(&row);
     return code;
 }
@@ -328,9 +366,12 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return commits;
     if (o->ladder && o->suite)
         return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
-    if (file && (arguments->count || o->against || o->params.count || o->names.count || (o->log && !o->commits)))
-        return cli_usage_error(
-            me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
+    if (file && (arguments->count || o->params.count || o->names.count))
+        return cli_usage_error(me, "%s takes its commands from the file: none here, and no --param or --name", file);
+    if (o->ladder && (o->against || o->log))
+        return cli_usage_error(me, "--ladder compares its steps: no --against and no --log");
+    if (o->suite && !o->commits && o->output.svg)
+        return cli_usage_error(me, "--suite makes a table: no --svg; 'bench history --svg' draws its --log");
     if (!file && !arguments->count)
         return cli_usage_error(me, "no command to measure; try: stoker bench 'COMMAND A' 'COMMAND B'");
     for (size_t i = 0; i < arguments->count; i++) {
@@ -379,7 +420,7 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
     if (o->design.keep_output)
         code = make_directory(o->design.keep_output);
     warn_about_gate(o);
-    const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
+    const bench_context x = {.design = &o->design, .rule = &o->rule, .output = &o->output, .launcher = s.launcher};
     const bench_commits_options commits = {.range = o->commits,
                                            .build = o->build,
                                            .log = o->log,
@@ -392,7 +433,7 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
     if (code == CLI_OK)
         code = o->commits  ? bench_commits(&x, &commits)
                : o->ladder ? bench_ladder(&x, o->ladder)
-               : o->suite  ? bench_suite(&x, o->suite)
+               : o->suite  ? run_suite(&s)
                            : run_session(&s, arguments);
     stk__checkouts_clear(&s.checkouts);
     bench_trials_clear(&s.trials);
@@ -425,7 +466,7 @@ static const cli_option bench_options_table[] = {
             .group = "Files",
             .help = "steps of an optimisation from a TOML file: each over the one before, and in all"),
     CLI_ROW(bench_options, suite, const char *, CLI_TEXT, .name = "suite", .value = "FILE", .complete = CLI_FILES,
-            .group = "Files", .help = "many comparisons and limits from a TOML file, as one table"),
+            .group = "Files", .help = "benchmarks, comparisons and limits from a TOML file, as one table"),
     CLI_ROW(bench_options, log, const char *, CLI_TEXT, .name = "log", .value = "FILE", .complete = CLI_FILES,
             .group = "Log", .help = "add a row to this Markdown table (PERF.md), and to the CSV file beside it"),
     CLI_ROW(bench_options, message, const char *, CLI_TEXT, .name = "message", .letter = 'm', .value = "TEXT",
@@ -443,7 +484,9 @@ static const cli_example bench_examples[] = {
      "stoker bench --against HEAD --build make build/app"},
     {"which commit made it slower? (with a log it goes on where it was)",
      "stoker bench --commits v1.2..main --build make --log PERF.md build/app"},
-    {"keep a log by commit", "stoker bench --against HEAD~1 --build make --log PERF.md -m 'fused normalise' build/app"},
+    {"keep a log by commit", "stoker bench --suite perf.toml --log PERF.md -m 'fused normalise'"},
+    {"the same, with each benchmark against the last commit in the same rounds",
+     "stoker bench --suite perf.toml --against HEAD~1 --build make --log PERF.md"},
     {"how does it scale?", "stoker bench -P threads=1,2,4 'cifar.stoker --threads {threads}'"},
     {"in CI: exit code 3 when it is more than 5 % slower", "stoker bench --fail-over 5% ./old ./new"},
     {"until the interval is at most 3 % wide", "stoker bench --width 3% ./old ./new"},
@@ -455,7 +498,8 @@ const cli_command cli_command_bench = {
     .summary = "compare commands and pipelines in turns, with a verdict",
     .usage =
         "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n"
-        "--commits A..B [--build CMD] [--log FILE] COMMAND...\n--ladder FILE | --suite FILE",
+        "--commits A..B [--build CMD] [--log FILE.md] COMMAND...\n--ladder FILE\n"
+        "--suite FILE [--against REV [--build CMD]] [--log FILE.md]",
     .about =
         "Runs every variant once in each round, in random order (ABBA for two), and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"

@@ -190,6 +190,52 @@ stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__
     return STK_OK;
 }
 
+/* Holm over copies; p_holm goes back to where they came from. */
+static stk_status correct_together(const stk__compare_set *sets, size_t count, size_t all, stk_error *err)
+{
+    stk__comparisons joined = {.items = stk__calloc(all ? all : 1, sizeof *joined.items)};
+    if (!joined.items)
+        return stk__nomem(all * sizeof *joined.items, err);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            joined.items[joined.count++] = sets[i].comparisons->items[k];
+    }
+    const stk_status status = correct(&joined, err);
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            sets[i].comparisons->items[k].p_holm = joined.items[next++].p_holm;
+    }
+    stk__free(joined.items);
+    return status;
+}
+
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err)
+{
+    size_t all = 0, valid = 0;
+    for (size_t i = 0; i < count; i++)
+        all += sets[i].comparisons->count;
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        const double confidence = 1 - (1 - set->rule.confidence) / (double)STK_MAX(all, 1);
+        for (size_t k = 0; k < set->count; k++) {
+            STK_TRY(compare_one(sets[i].result, confidence, &set->items[k], err));
+            valid += set->items[k].valid;
+        }
+    }
+    STK_TRY(correct_together(sets, count, all, err));
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        set->family = all;
+        for (size_t k = 0; k < set->count; k++) {
+            set->items[k].verdict = STK__INCONCLUSIVE;
+            set->items[k].more_rounds = 0;
+            STK_TRY(judge(sets[i].result, set, valid, &set->items[k], err));
+        }
+    }
+    return STK_OK;
+}
+
 double stk__worst_regression(const stk__comparisons *c, const stk__result *r)
 {
     double worst = 0;

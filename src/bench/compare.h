@@ -46,6 +46,16 @@ stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__
                         size_t metric, stk__comparisons *out, stk_error *err);
 void stk__comparisons_clear(stk__comparisons *c);
 
+/*
+ * Sets of different results, each made by stk__compare, become one family: intervals, Holm and verdicts as if all had
+ * been compared in one call. For benchmarks that ran one after the other and are judged together.
+ */
+typedef struct stk__compare_set {
+    const stk__result *result;
+    stk__comparisons *comparisons;
+} stk__compare_set;
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err);
+
 /* Worst regression as a fraction (0.05: 5 % worse); 0 when none is slower by verdict. */
 double stk__worst_regression(const stk__comparisons *c, const stk__result *r);
 

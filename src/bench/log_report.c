@@ -16,7 +16,7 @@ static void put_figure(const stk__log *log, const stk__log_row *row, size_t i, s
     stk__text_printf(cell, "  (n=%zu)", row->cells[i].n);
 }
 
-/* What the ratio is to, and what it is worth: "slower than 1a2b3c4", "unpaired, 1a2b3c4". */
+/* What the ratio is to, and what it is worth: "slower, paired with 1a2b3c4", "unpaired, ...". */
 static void put_worth(const stk__log_cell *cell, stk__text *out)
 {
     if (!cell->against) {
@@ -27,7 +27,7 @@ static void put_worth(const stk__log_cell *cell, stk__text *out)
         stk__text_printf(out, "%s, ", cell->verdict);
     stk__text_puts(out, cell->paired ? "paired with " : "unpaired, to the row of ");
     stk__text_puts(out, cell->against);
-    if (!cell->paired && !isfinite(cell->low))
+    if (cell->n == 1)
         stk__text_puts(out, "; a single run has no interval");
 }
 

@@ -221,15 +221,23 @@ static stk_status look_back(const stk__log *log, stk__log_row *row, size_t bench
 
 /* ---- cells ---- */
 
+/* With too few rounds for an interval, low and high are but the least and the greatest: nothing for a log. */
+static void take_ratio(const stk__comparison *c, double *ratio, double *low, double *high, double *p)
+{
+    if (!c->valid)
+        return;
+    *ratio = c->ratio;
+    *p = c->p_holm;
+    if (c->paired ? c->pair.covered : c->free.covered) {
+        *low = c->low;
+        *high = c->high;
+    }
+}
+
 static stk_status set_past(const stk__log_figure *f, stk__log_cell *cell, stk_error *err)
 {
     const stk__comparison *c = f->past;
-    if (c->valid) {
-        cell->ratio = c->ratio;
-        cell->low = c->low;
-        cell->high = c->high;
-        cell->p = c->p_holm;
-    }
+    take_ratio(c, &cell->ratio, &cell->low, &cell->high, &cell->p);
     cell->paired = c->paired;
     cell->verdict = stk__strdup(stk__verdict_name(c->verdict));
     cell->against = stk__log_clean(f->against ? f->against : "?");
@@ -291,8 +299,7 @@ static stk_status set_beside(const stk__log_entry *entry, stk__log *log, stk__lo
         *x = (stk__log_beside){NAN, NAN, NAN, NAN, c->paired, stk__strdup(stk__verdict_name(c->verdict))};
         if (!x->verdict)
             return stk__nomem(1, err);
-        if (c->valid)
-            x->ratio = c->ratio, x->low = c->low, x->high = c->high, x->p = c->p_holm;
+        take_ratio(c, &x->ratio, &x->low, &x->high, &x->p);
     }
     return STK_OK;
 }

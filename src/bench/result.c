@@ -376,3 +376,9 @@ stk_status stk__variant_names(const char *const *commands, size_t count, char **
     names_clear(out_names, count);
     return stk__nomem(count * sizeof *all, err);
 }
+
+size_t stk__variant_metric(const stk__result *r, size_t variant)
+{
+    const size_t own = r->variants[variant].metric;
+    return own ? own - 1 : r->primary;
+}

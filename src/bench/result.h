@@ -48,6 +48,7 @@ typedef struct stk__variant {
     double **values; /* [metric][run], NaN: not known. Paired results: run i belongs to round i */
     int *exit_codes; /* [run], or NULL: all 0 */
     char *withheld;  /* why there is no verdict about it ("its output differs from A's in round 3"), or NULL */
+    size_t metric;   /* which one decides about it, from 1; 0: the result's primary. Benchmarks of a suite differ there */
     size_t capacity; /* of values and exit_codes */
 } stk__variant;
 
@@ -89,6 +90,9 @@ stk_status stk__result_note(stk__result *r, stk_error *err, const char *format, 
 /* Index, or SIZE_MAX. */
 size_t stk__result_metric(const stk__result *r, const char *name);
 size_t stk__result_variant(const stk__result *r, const char *name);
+
+/* The metric that decides about a variant. */
+size_t stk__variant_metric(const stk__result *r, size_t variant);
 
 /* "A", "B", ..., "Z", "AA", ... */
 void stk__variant_letters(size_t index, char out[8]);

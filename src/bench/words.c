@@ -230,6 +230,16 @@ void stk__words_times(double gain, stk__text *out)
     put_gain(gain, out);
 }
 
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out)
+{
+    const char *word = is_time(metric->unit) || ends_with(metric->unit, "/s") ? "fast"
+                       : strcmp(metric->unit, "bytes") != 0                   ? "good"
+                       : metric->higher_is_better                             ? "large"
+                                                                              : "small";
+    stk__ratio(out, gain);
+    stk__text_printf(out, " times as %s as", word);
+}
+
 void stk__words_times_interval(double low, double high, stk__text *out)
 {
     put_gain(low, out);

@@ -44,6 +44,8 @@ void stk__words_gain(const stk__result *r, const stk__comparison *c, double *out
                      double *out_high);
 /* "x1.84", "x12.1" */
 void stk__words_times(double gain, stk__text *out);
+/* "3.04 times as fast as", "1.20 times as small as", "0.900 times as good as": of a gain, for what the metric measures. */
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out);
 /* "1.75..1.88" */
 void stk__words_times_interval(double low, double high, stk__text *out);
 

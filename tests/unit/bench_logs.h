@@ -85,6 +85,7 @@ static inline stk__comparison comparison(size_t a, size_t b, double ratio, stk__
                              .b = b,
                              .valid = true,
                              .paired = true,
+                             .pair = {.covered = true},
                              .ratio = ratio,
                              .low = ratio * 0.98,
                              .high = ratio * 1.02,

@@ -313,6 +313,140 @@ static void a_past_of_the_same_rounds_is_told_with_its_verdict(void **state)
     assert_holds(page, "| v1.2, paired |");
 }
 
+/* ---- benchmarks of their own ---- */
+
+/* A second result, whose metric is another one. */
+static void add_other(run *r, stk__result *other, const char *name, const char *metric, const char *unit, bool higher,
+                      double value)
+{
+    size_t index, v;
+    *other = (stk__result){.time_s = r->result.time_s, .machine = stk__strdup(MACHINE)};
+    assert_int_equal(stk__result_add_metric(other, metric, unit, higher, &index, NULL), STK_OK);
+    assert_int_equal(stk__result_add_variant(other, name, name, 0, &v, NULL), STK_OK);
+    assert_int_equal(stk__result_add_run(other, v, &value, 0, NULL), STK_OK);
+    r->figures[r->entry.figure_count++] = (stk__log_figure){.name = name, .result = other, .variant = v};
+}
+
+static void each_benchmark_has_its_own_metric_and_limits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        run r;
+        stk__result memory, rate;
+        run_start(&r, i ? HASH_B : HASH_A, i ? HASH_A : "", "unrelated");
+        add_variant(&r, "decode", i ? 2.0 : 1.0);
+        add_other(&r, &memory, "memory", "rss", "bytes", false, i ? 1048576 : 2097152);
+        add_other(&r, &rate, "loop", "samples_per_s", "samples/s", true, i ? 300 : 200);
+        memory.limits = stk__strdup("1 CPU (affinity)");
+        assert_int_equal(run_log(&r, NULL), STK_OK);
+        stk__result_clear(&memory);
+        stk__result_clear(&rate);
+    }
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_int_equal(log.benchmark_count, 3);
+    assert_string_equal(log.benchmarks[1].metric, "rss");
+    assert_string_equal(log.benchmarks[2].unit, "samples/s");
+    assert_true(log.benchmarks[2].higher_is_better && !log.benchmarks[1].higher_is_better);
+    const stk__log_row *row = &log.rows[1];
+    assert_string_equal(row->limits, "");
+    assert_string_equal(stk__log_limits(row, 1), "1 CPU (affinity)");
+    assert_string_equal(stk__log_limits(row, 0), "");
+    /* Each against itself: no mean over unrelated things. */
+    assert_true(fabs(row->cells[0].ratio - 2) < 1e-12 && row->cells[1].ratio == 0.5 && row->cells[2].ratio == 1.5);
+    assert_true(isnan(row->cells[1].low) && isnan(row->cells[1].p) && isfinite(row->cells[0].low));
+    assert_null(row->cells[0].verdict);
+    stk__text t = STK__TEXT_INIT;
+    stk__log_report(&log, &t);
+    assert_string_equal(t.data,
+                        "  decode  2.00 s +- 0.02  (n=6)  ratio 2.00 (1.977..2.02)  unpaired, to the row of 1111111\n"
+                        "  memory  1.00 MiB  (n=1)        ratio 0.500               unpaired, to the row of 1111111; a "
+                        "single run has no interval\n"
+                        "  loop    300 samples/s  (n=1)   ratio 1.500               unpaired, to the row of 1111111; a "
+                        "single run has no interval\n");
+    stk__text_clear(&t);
+    stk__log_clear(&log);
+    assert_holds(
+        page, "| 1.00 MiB, n=1, 1 CPU (affinity); ratio 0.500 | 300 samples/s, n=1; ratio 1.500 | 1111111, unpaired |");
+}
+
+static void log_two(const char *hash, const char *parent, const char *a, const char *b, const char *description)
+{
+    run r;
+    stk_error err = {0};
+    run_start(&r, hash, parent, description);
+    add_variant(&r, a, 1.0);
+    if (b) {
+        add_variant(&r, b, 2.0);
+        compare(&r, 0, 1, 2.0, STK__SLOWER);
+    }
+    if (run_log(&r, &err) != STK_OK)
+        fail_msg("%s: line %d: %s", err.file, err.line, err.message);
+}
+
+static void benchmarks_come_and_go(void **state)
+{
+    (void)state;
+    log_two(HASH_A, "", "lazy", "stored", "first");
+    edit(page, "| first |", "| first, edited by hand |");
+    log_two(HASH_B, HASH_A, "other", "lazy", "gained one");
+    log_two(HASH_B, HASH_A, "stored", NULL, "lost two");
+    assert_holds(page, "| date | commit | lazy | stored | other | stored/lazy | lazy/other | past | machine |");
+    assert_holds(page, "| - | 2.00 (1.960..2.04) slower | - | - | " MACHINE " | first, edited by hand |\n");
+    assert_holds(page,
+                 "| 2222222 | - | (1.00, 0.01) s, n=6; ratio 0.500 (0.494..0.506) | - | - | - | 1111111, unpaired |");
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_int_equal(log.row_count, 3);
+    assert_false(log.stale);
+    const stk__log_row *rows = log.rows;
+    assert_true(!rows[0].cells[2].n && isnan(rows[0].cells[2].mean) && !rows[0].beside[1].verdict);
+    assert_true(!rows[1].cells[1].n && rows[1].cells[2].n == ROUNDS && rows[1].cells[0].ratio == 2.0);
+    assert_true(!rows[2].cells[0].n && rows[2].cells[1].n == ROUNDS);
+    stk__log_clear(&log);
+    assert_holds(lines, ",lost two,0.95,,,,,,,,,,,,,,,1,");
+}
+
+static void the_past_is_the_newest_row_that_has_the_benchmark(void **state)
+{
+    (void)state;
+    log_two(HASH_A, "", "lazy", "stored", "both");
+    log_two(HASH_A, "", "other", NULL, "another one of the same commit");
+    log_two(HASH_B, HASH_A, "lazy", NULL, "looks past it");
+    assert_holds(page, "ratio 1.000 (0.989..1.012) | - | - | - | 1111111, unpaired |");
+}
+
+static void names_that_cannot_be_told_apart_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"a", "a"}, {"x\ny", "x y"}};
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        run r;
+        stk_error err = {0};
+        run_start(&r, HASH_A, "", "twice");
+        add_variant(&r, names[i][0], 1.0);
+        add_variant(&r, "between", 1.0);
+        r.figures[1].name = names[i][1];
+        assert_int_equal(run_log(&r, &err), STK_INVALID);
+        assert_non_null(strstr(err.message, "two benchmarks are called"));
+    }
+    assert_int_equal(entries(), 0);
+}
+
+static void too_few_rounds_leave_a_ratio_without_interval(void **state)
+{
+    (void)state;
+    run r;
+    run_make(&r, HASH_A, "", 1.0, "short");
+    stk__comparison past = comparison(0, 1, 0.5, STK__INCONCLUSIVE);
+    past.pair.covered = r.items[0].pair.covered = false;
+    r.figures[0].past = &past;
+    r.figures[0].against = "abc";
+    assert_int_equal(run_log(&r, NULL), STK_OK);
+    assert_holds(page, "; ratio 0.500 inconclusive |");
+    assert_holds(page, "| 0.960 faster | abc, paired |");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -333,6 +467,11 @@ int main(void)
         TEST(ratio_of_changed_files_is_to_their_commit),
         TEST(rows_of_other_machines_limits_and_changed_files_are_no_parent),
         TEST(a_past_of_the_same_rounds_is_told_with_its_verdict),
+        TEST(each_benchmark_has_its_own_metric_and_limits),
+        TEST(benchmarks_come_and_go),
+        TEST(the_past_is_the_newest_row_that_has_the_benchmark),
+        TEST(names_that_cannot_be_told_apart_are_refused),
+        TEST(too_few_rounds_leave_a_ratio_without_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

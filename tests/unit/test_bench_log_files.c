@@ -292,6 +292,244 @@ static void a_page_that_cannot_be_written_leaves_the_lines_as_they_were(void **s
     assert_int_equal(entries(), 2);
 }
 
+/* ---- a run that was ended between both files ---- */
+
+static void log_wide(const char *description)
+{
+    run r;
+    run_make(&r, HASH_B, HASH_A, 1.0, description);
+    add_variant(&r, "new | one", 3.0);
+    compare(&r, 0, 2, 3.0, STK__SLOWER);
+    assert_int_equal(run_log(&r, NULL), STK_OK);
+}
+
+/* Puts the page back as it was: the CSV file has more. Reading tells, mending makes the page that would have been. */
+static void assert_mended(const char *before, const char *note)
+{
+    char *wanted = slurp(page);
+    stk__log log = {0};
+    stk__text notes = STK__TEXT_INIT;
+    if (before)
+        put(page, before);
+    else
+        unlink(page);
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_true(log.stale);
+    stk__log_clear(&log);
+    assert_int_equal(stk__log_mend(page, &notes, NULL), STK_OK);
+    if (!strstr(notes.data, note))
+        fail_msg("no '%s' in: %s", note, notes.data);
+    char *found = slurp(page);
+    assert_string_equal(found, wanted);
+    stk__text_reset(&notes);
+    assert_int_equal(stk__log_mend(page, &notes, NULL), STK_OK);
+    assert_int_equal(notes.length, 0);
+    stk__text_clear(&notes);
+    stk__free(found);
+    stk__free(wanted);
+}
+
+static void a_page_that_lacks_rows_gets_them(void **state)
+{
+    (void)state;
+    log_one(HASH_A, "", 1.0, "one");
+    assert_mended(NULL, "lacked 1 row of");
+    assert_mended("", "lacked 1 row of");
+    char *one = slurp(page);
+    log_one(HASH_B, HASH_A, 1.1, "two");
+    assert_mended(one, "lacked 1 row of");
+    log_one(HASH_B, HASH_A, 1.2, "three");
+    assert_mended(one, "lacked 2 rows of");
+    char *three = slurp(page);
+    log_wide("four");
+    assert_mended(three, "lacked 1 row of");
+    assert_mended(one, "lacked 3 rows of");
+    assert_mended(NULL, "lacked 4 rows of");
+    stk__free(one);
+    stk__free(three);
+}
+
+static void a_page_that_lacks_rows_keeps_its_text(void **state)
+{
+    (void)state;
+    put(page, "Mine.\n\n" STK__LOG_MARK "\nText below.\n");
+    char *mine = slurp(page);
+    log_one(HASH_A, "", 1.0, "one");
+    assert_mended(mine, "lacked 1 row of");
+    char *one = slurp(page);
+    log_wide("two");
+    assert_mended(one, "lacked 1 row of");
+    assert_holds(page, "| two |\n\nText below.\n");
+    stk__free(mine);
+    stk__free(one);
+}
+
+static void adding_a_row_mends_the_page_on_the_way(void **state)
+{
+    (void)state;
+    log_one(HASH_A, "", 1.0, "one");
+    char *one = slurp(page);
+    log_one(HASH_B, HASH_A, 1.0, "two");
+    put(page, one);
+    run r;
+    stk__text notes = STK__TEXT_INIT;
+    stk__log log = {0};
+    run_make(&r, HASH_B, HASH_A, 1.0, "three");
+    assert_int_equal(stk__log_append(page, &r.entry, &log, &notes, NULL), STK_OK);
+    stk__result_clear(&r.result);
+    assert_non_null(strstr(notes.data, "lacked 1 row of"));
+    assert_int_equal(log.row_count, 3);
+    assert_false(log.stale);
+    stk__log_clear(&log);
+    assert_holds(page, "| two |\n| 2026");
+    assert_int_equal(row_count(), 3);
+    put(page, one);
+    stk__text_reset(&notes);
+    run_make(&r, HASH_B, HASH_A, 1.0, "four");
+    assert_int_equal(stk__log_fits(page, &r.entry, &notes, NULL), STK_OK);
+    stk__result_clear(&r.result);
+    assert_non_null(strstr(notes.data, "lacked 2 rows of"));
+    assert_int_equal(row_count(), 3);
+    stk__text_clear(&notes);
+    stk__free(one);
+}
+
+/* ---- version 1 ---- */
+
+#define OLD_HEAD "time,commit,parent,dirty,machine,limits,description,lazy,lazy_sd,lazy_n,stored,stored_sd,stored_n,"
+#define OLD_LINES                                                                                                      \
+    OLD_HEAD "compared,ratio,ci_low,ci_high,p,paired,verdict,metric,unit\n"                                            \
+             "2026-08-14T10:00:00Z," HASH_A ",,0,\"" MACHINE "\",,one,1,0.01,6,0.9,0.01,6,stored/lazy,0.9,0.88,0.92,"  \
+             "0.03125,1,faster,wall,s\n"                                                                               \
+             "2026-08-14T10:00:00Z," HASH_B "," HASH_A ",0,\"" MACHINE "\",,two,2,0.01,6,0.9,0.01,6,HEAD~1,2,1.9,2.1," \
+             "0.03125,1,slower,wall,s\n"
+#define OLD_TABLE                                                                                         \
+    "| date | commit | lazy | stored | ratio | 95 % CI | verdict | to parent | machine | description |\n" \
+    "|---|---|---|---|---|---|---|---|---|---|\n"
+#define OLD_ROW(hash, text) "| 2026-08-14 10:00 | " hash " | a | b | c | d | e | f | g | " text " |\n"
+#define OLD_PAGE \
+    "# Mine\n\n" STK__LOG_MARK_OLD "\n\n" OLD_TABLE OLD_ROW("1111111", "one") OLD_ROW("2222222", "two") "\nbelow\n"
+
+static void put_old(const char *page_text)
+{
+    put(lines, OLD_LINES);
+    if (page_text)
+        put(page, page_text);
+}
+
+static void assert_same(const char *path, const char *wanted)
+{
+    char *found = slurp(path);
+    assert_string_equal(found, wanted);
+    stk__free(found);
+}
+
+static void an_old_log_is_read(void **state)
+{
+    (void)state;
+    put_old(OLD_PAGE);
+    stk__log log = {0};
+    stk_error err = {0};
+    if (stk__log_read(page, &log, &err) != STK_OK)
+        fail_msg("%s: line %d: %s", err.file, err.line, err.message);
+    assert_int_equal(log.version, 1);
+    assert_false(log.stale);
+    assert_int_equal(log.row_count, 2);
+    assert_string_equal(log.benchmarks[1].metric, "wall");
+    assert_string_equal(log.benchmarks[1].unit, "s");
+    assert_int_equal(log.pair_count, 1);
+    assert_string_equal(log.pairs[0], "stored/lazy");
+    assert_string_equal(log.rows[0].beside[0].verdict, "faster");
+    assert_null(log.rows[1].beside[0].verdict);
+    const stk__log_cell *cell = &log.rows[1].cells[0];
+    assert_true(cell->ratio == 2 && cell->low == 1.9 && cell->paired);
+    assert_string_equal(cell->verdict, "slower");
+    assert_string_equal(cell->against, "HEAD~1");
+    stk__log_clear(&log);
+    assert_same(page, OLD_PAGE);
+    assert_same(lines, OLD_LINES);
+}
+
+static void an_old_log_is_upgraded_when_a_row_is_added(void **state)
+{
+    (void)state;
+    put_old(OLD_PAGE);
+    log_wide("three");
+    char kept[160];
+    snprintf(kept, sizeof kept, "%s/PERF.v1.md", dir);
+    assert_same(kept, OLD_PAGE);
+    snprintf(kept, sizeof kept, "%s/PERF.v1.csv", dir);
+    assert_same(kept, OLD_LINES);
+    assert_int_equal(entries(), 4);
+    assert_holds(page, "# Mine\n\n" STK__LOG_MARK "\n\n| date | commit | lazy | stored | new \\| one | stored/lazy |");
+    assert_holds(page, "| 0.900 (0.880..0.920) faster | - | - | " MACHINE " | one |\n");
+    assert_holds(page, "; ratio 2.00 (1.900..2.10) slower | ");
+    assert_holds(page, "| three |\n\nbelow\n");
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_int_equal(log.version, 2);
+    assert_int_equal(log.row_count, 3);
+    assert_int_equal(log.benchmark_count, 3);
+    /* Welch against the old row: the parent's. */
+    assert_true(fabs(log.rows[2].cells[0].ratio - 1) < 1e-9);
+    assert_string_equal(log.rows[2].cells[0].against, "1111111");
+    stk__log_clear(&log);
+    log_one(HASH_B, HASH_A, 1.0, "four");
+    assert_int_equal(entries(), 4);
+}
+
+static void an_upgrade_that_was_ended_half_way_goes_on(void **state)
+{
+    (void)state;
+    put_old(OLD_PAGE);
+    log_wide("three");
+    assert_mended(OLD_PAGE, "lacked 1 row of");
+    assert_int_equal(row_count(), 3);
+}
+
+static void an_old_log_whose_page_lacks_a_row_is_mended(void **state)
+{
+    (void)state;
+    put_old("# Mine\n\n" STK__LOG_MARK_OLD "\n\n" OLD_TABLE OLD_ROW("1111111", "one"));
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_true(log.stale);
+    stk__log_clear(&log);
+    stk__text notes = STK__TEXT_INIT;
+    assert_int_equal(stk__log_mend(page, &notes, NULL), STK_OK);
+    assert_non_null(strstr(notes.data, "lacked 1 row of"));
+    assert_non_null(strstr(notes.data, "version 2"));
+    stk__text_clear(&notes);
+    assert_int_equal(row_count(), 2);
+    assert_holds(page, "| two |\n");
+    assert_int_equal(entries(), 4);
+}
+
+static void damage_of_an_old_log_is_told(void **state)
+{
+    (void)state;
+    static const damage all[] = {
+        {true, "| ratio |", "| ratios |", true, 5, "column 5 is 'ratios', wanted 'ratio'"},
+        {true, "| one |", "| one | more |", true, 7, "11 cells, wanted 10"},
+        {true, STK__LOG_MARK_OLD, STK__LOG_MARK, true, 5, "the table is of version 2"},
+        {false, ",unit\n", ",units\n", false, 1, "column 8 is 'lazy', wanted 'confidence'"},
+        {false, ",lazy_sd", ",lazy_SD", false, 1, "of column 8 ('lazy') wanted the same with _sd"},
+        {false, "compared,", "compare,", false, 1, "column 14 is 'compare', wanted 'compared'"},
+        {false, ",1,0.01,6", ",,0.01,6", false, 2, "mean of 'lazy' is ''"},
+        {false, ",1,0.01,6", ",1,0.01,0", false, 2, "n of 'lazy' is '0'"},
+        {false, ",wall,s\n", ",cpu,s\n", false, 3, "metric is 'wall'"},
+        {false, ",faster,", ",best,", false, 2, "verdict is 'best'"},
+        {false, ",1,faster", ",yes,faster", false, 2, "paired is 'yes'"},
+        {false, ",wall,s\n", ",wall,s,\n", false, 2, "more than 22 fields"},
+    };
+    for (size_t i = 0; i < STK_COUNT(all); i++) {
+        const damage *d = &all[i];
+        put_old(OLD_PAGE);
+        edit(d->in_page ? page : lines, d->from, d->to);
+        assert_refused(d->told_of_page ? page : lines, d->line, d->words);
+    }
+}
+
 /* ---- several at once ---- */
 
 static void rows_of_processes_at_once_all_end_up_in_it(void **state)
@@ -330,16 +568,17 @@ static void rows_of_processes_at_once_all_end_up_in_it(void **state)
     assert_int_equal(entries(), 2);
 }
 
-static void every_failed_allocation_leaves_the_log_as_it_was(void **state)
+/* Adds a row with a new column, with every allocation failing in turn. */
+static void assert_all_or_nothing(size_t rows)
 {
-    (void)state;
-    log_one(HASH_A, "", 1.0, "one");
     char *page_before = slurp(page), *lines_before = slurp(lines);
     stk_status status = STK_NOMEM;
     for (uint64_t n = 1; status != STK_OK; n++) {
-        assert_true(n < 1000);
+        assert_true(n < 2000);
         run r;
         run_make(&r, HASH_B, HASH_A, 1.0, "two");
+        add_variant(&r, "new", 1.0);
+        compare(&r, 0, 2, 3.0, STK__SLOWER);
         stk__alloc_fail_at(n, false);
         status = stk__log_append(page, &r.entry, NULL, NULL, NULL);
         stk__alloc_fail_at(0, false);
@@ -347,15 +586,21 @@ static void every_failed_allocation_leaves_the_log_as_it_was(void **state)
         if (status == STK_OK)
             break;
         assert_int_equal(status, STK_NOMEM);
-        char *page_after = slurp(page), *lines_after = slurp(lines);
-        assert_string_equal(page_before, page_after);
-        assert_string_equal(lines_before, lines_after);
-        stk__free(page_after);
-        stk__free(lines_after);
+        assert_same(page, page_before);
+        assert_same(lines, lines_before);
     }
     stk__free(page_before);
     stk__free(lines_before);
-    assert_int_equal(row_count(), 2);
+    assert_int_equal(row_count(), rows);
+}
+
+static void every_failed_allocation_leaves_the_log_as_it_was(void **state)
+{
+    (void)state;
+    log_one(HASH_A, "", 1.0, "one");
+    assert_all_or_nothing(2);
+    put_old(OLD_PAGE);
+    assert_all_or_nothing(3);
 }
 
 int main(void)
@@ -376,6 +621,14 @@ int main(void)
         TEST(each_kind_of_damage_is_told),
         TEST(rows_that_the_lines_lack_are_told),
         TEST(a_page_that_cannot_be_written_leaves_the_lines_as_they_were),
+        TEST(a_page_that_lacks_rows_gets_them),
+        TEST(a_page_that_lacks_rows_keeps_its_text),
+        TEST(adding_a_row_mends_the_page_on_the_way),
+        TEST(an_old_log_is_read),
+        TEST(an_old_log_is_upgraded_when_a_row_is_added),
+        TEST(an_upgrade_that_was_ended_half_way_goes_on),
+        TEST(an_old_log_whose_page_lacks_a_row_is_mended),
+        TEST(damage_of_an_old_log_is_told),
         TEST(rows_of_processes_at_once_all_end_up_in_it),
         TEST(every_failed_allocation_leaves_the_log_as_it_was),
     };
