@@ -29,7 +29,7 @@ enum {
 
 /* ---- commits ---- */
 
-static void figure_clear(commits_figure *f)
+void commits_figure_clear(commits_figure *f)
 {
     stk__free(f->verdict);
     stk__free(f->reason);
@@ -55,7 +55,7 @@ static void items_clear(commits_run *z)
 {
     for (size_t i = 0; z->items && i < z->count; i++) {
         for (size_t k = 0; z->items[i].figures && k < z->benchmark_count; k++)
-            figure_clear(&z->items[i].figures[k]);
+            commits_figure_clear(&z->items[i].figures[k]);
         stk__build_release(&z->items[i].build);
         stk__free(z->items[i].figures);
         stk__free(z->items[i].failure);
@@ -203,12 +203,37 @@ static int add_wanted(commits_run *z, commits_block *b, size_t i)
     return CLI_OK;
 }
 
+/*
+ * A row may skip commits: they did not build or run then, or that range had fewer of them. It tells what is asked for
+ * when none of those between can be measured; whether they can must be known first (*out_wait).
+ */
+static void look_again(commits_run *z, size_t i, bool *out_wait)
+{
+    bool open = false, measured = false;
+    *out_wait = false;
+    for (size_t k = z->items[i].before; k != SIZE_MAX && k + 1 < i; k++) {
+        open = open || z->items[k + 1].state == COMMITS_OPEN;
+        measured = measured || z->items[k + 1].state == COMMITS_MEASURED || z->items[k + 1].state == COMMITS_LOGGED;
+    }
+    if (measured)
+        commits_reopen(z, i);
+    else
+        *out_wait = open;
+}
+
 /* The next commits that are open, from `from` on, each with what it is compared with. */
 static int block_plan(commits_run *z, size_t from, commits_block *b)
 {
     int code = block_open(z, b) ? CLI_OK : commits_no_memory();
     for (size_t i = STK_MAX(from, 1); i < z->count && b->wanted_count < BLOCK && code == CLI_OK && !z->interrupted;
          i++) {
+        bool wait = false;
+        if (z->items[i].state == COMMITS_LOGGED)
+            look_again(z, i, &wait);
+        if (wait && b->wanted_count)
+            break;
+        if (wait)
+            commits_reopen(z, i); /* what is open by now is only there to compare with */
         if (z->items[i].state == COMMITS_OPEN)
             code = add_wanted(z, b, i);
     }
@@ -388,7 +413,7 @@ static int figure_values(const stk__result *r, size_t variant, commits_figure *o
     stk__free(known);
     if (status != STK_OK)
         return bench_fail(&err);
-    figure_clear(out);
+    commits_figure_clear(out);
     *out = (commits_figure){.n = n, .mean = s.mean, .sd = s.sd, .median = s.median};
     return CLI_OK;
 }

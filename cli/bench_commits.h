@@ -5,6 +5,8 @@
 #include "bench.h"
 #include "bench/builds.h"
 
+enum { COMMITS_COLUMNS = 7 };
+
 /* What is run in every commit, with the same options and in the same rounds: the command line, or one entry of a suite. */
 typedef struct commits_work {
     bench_design_options design;
@@ -81,9 +83,10 @@ typedef struct commits_run {
     char *machine;
     char **notes; /* of all blocks, each once */
     size_t note_count, note_capacity;
-    size_t made, found; /* builds */
-    size_t logged;      /* commits that were in the log when it began */
-    size_t printed;     /* rows so far */
+    size_t made, found;             /* builds */
+    size_t logged;                  /* commits that were in the log when it began */
+    size_t printed;                 /* rows so far */
+    size_t widths[COMMITS_COLUMNS]; /* of the table so far */
     size_t retaken, dropped, rounds, warmup;
     bool interrupted;
     /* For the time that is left. */
@@ -104,6 +107,7 @@ static inline size_t commits_comparison(const commits_block *b, size_t benchmark
 }
 
 int commits_no_memory(void);
+void commits_figure_clear(commits_figure *f);
 
 /* ---- what is run (bench_commits_work.c) ---- */
 
@@ -118,6 +122,8 @@ int commits_trials(const commits_run *z, const commits_work *w, const bench_plac
 
 /* Refuses a log that would not take the rows, and marks the commits that it has. */
 int commits_log_open(commits_run *z);
+/* The row of a commit does not tell what is asked for after all: it is open again. */
+void commits_reopen(commits_run *z, size_t i);
 /* A row for each wanted commit of a block that was measured to its end. */
 int commits_log_append(commits_run *z, const commits_block *b);
 

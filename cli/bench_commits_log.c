@@ -71,7 +71,7 @@ static int take_cell(commits_run *z, size_t i, size_t benchmark, const stk__log_
 {
     commits_figure *f = &z->items[i].figures[benchmark];
     *f = (commits_figure){.n = c->n, .mean = c->mean, .sd = c->sd, .median = NAN};
-    if (!c->paired || !c->verdict)
+    if (i == 0 || !c->paired || !c->verdict)
         return CLI_OK;
     f->compared = true;
     f->valid = isfinite(c->ratio) && c->ratio > 0;
@@ -92,14 +92,12 @@ static int take_cell(commits_run *z, size_t i, size_t benchmark, const stk__log_
 
 static int take_row(commits_run *z, size_t i, const stk__log *log, const stk__log_row *row)
 {
+    int code = CLI_OK;
     z->items[i].state = COMMITS_LOGGED;
-    z->logged += i > 0;
-    for (size_t k = 0; k < z->benchmark_count; k++) {
-        const int code = take_cell(z, i, k, &row->cells[find_benchmark(log, z->benchmarks[k].name)]);
-        if (code != CLI_OK)
-            return code;
-    }
-    return CLI_OK;
+    for (size_t k = 0; k < z->benchmark_count && code == CLI_OK; k++)
+        code = take_cell(z, i, k, &row->cells[find_benchmark(log, z->benchmarks[k].name)]);
+    z->logged += i > 0 && z->items[i].before + 1 == i;
+    return code;
 }
 
 /* The newest row of each. */
@@ -114,6 +112,15 @@ static int mark_logged(commits_run *z, const stk__log *log)
             return code;
     }
     return CLI_OK;
+}
+
+void commits_reopen(commits_run *z, size_t i)
+{
+    commits_item *m = &z->items[i];
+    for (size_t k = 0; k < z->benchmark_count; k++)
+        commits_figure_clear(&m->figures[k]);
+    m->state = COMMITS_OPEN;
+    m->before = SIZE_MAX;
 }
 
 /* ---- would it take our rows? ---- */
@@ -235,6 +242,6 @@ int commits_log_append(commits_run *z, const commits_block *b)
         next += wanted;
     }
     if (code == CLI_OK)
-        cli_say("stoker: added %zu rows to %s", rows, z->o->log);
+        cli_say("stoker: added %zu row%s to %s", rows, rows == 1 ? "" : "s", z->o->log);
     return code;
 }

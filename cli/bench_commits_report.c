@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum { COLUMNS = 7, SUBJECT = 36, BENCHMARK = 24 };
+enum { SUBJECT = 36, BENCHMARK = 24 };
 
 /* ---- words ---- */
 
@@ -62,14 +62,16 @@ static void put_verdict(const commits_run *z, size_t i, const commits_figure *f,
 /* Rows are printed block by block, so that columns have widths of their own that most cells fit. */
 static void open_table(const commits_run *z, stk__table *t)
 {
-    static const stk__column columns[COLUMNS] = {
+    static const stk__column columns[COMMITS_COLUMNS] = {
         {.gap = 2}, {.gap = 2, .most = SUBJECT}, {.gap = 2, .most = BENCHMARK}, {.gap = 2}, {.gap = 2}, {.gap = 2},
         {.gap = 0}};
-    stk__table_init(t, columns, COLUMNS);
+    stk__table_init(t, columns, COMMITS_COLUMNS);
     t->widths[0] = strlen("1a2b3c4");
     t->widths[3] = strlen("1,520 ms +- 95");
     t->widths[4] = strlen("1.050");
     t->widths[5] = strlen("0.941..0.985");
+    for (size_t i = 0; i < COMMITS_COLUMNS; i++)
+        t->widths[i] = STK_MAX(t->widths[i], z->widths[i]);
     for (size_t i = 0; i < z->count; i++)
         t->widths[1] = STK_MAX(t->widths[1], STK_MIN(stk__columns(z->items[i].commit->subject), (size_t)SUBJECT));
     for (size_t i = 0; i < z->benchmark_count && z->benchmark_count > 1; i++)
@@ -78,10 +80,10 @@ static void open_table(const commits_run *z, stk__table *t)
 
 static void put_header(const commits_run *z, stk__table *t)
 {
-    const char *const names[COLUMNS] = {
+    const char *const names[COMMITS_COLUMNS] = {
         "commit",   "subject",          z->benchmark_count > 1 ? "benchmark" : "", z->benchmarks[0].metric, "ratio",
         "interval", "to the one before"};
-    for (size_t i = 0; i < COLUMNS; i++)
+    for (size_t i = 0; i < COMMITS_COLUMNS; i++)
         stk__table_cell(t, i == 3 && z->benchmark_count > 1 ? "figure" : names[i]);
 }
 
@@ -119,6 +121,7 @@ void commits_print_rows(commits_run *z, size_t end)
     for (; z->printed < end; z->printed++)
         put_rows(z, z->printed, &t);
     stk__table_put(&t, 2, &out);
+    memcpy(z->widths, t.widths, sizeof z->widths);
     stk__table_clear(&t);
     cli_out_text(&out);
     cli_out_flush();
@@ -350,7 +353,7 @@ void commits_print_json(const commits_run *z)
 /* ---- the gate ---- */
 
 typedef struct gate {
-    size_t slower, open, withheld;
+    size_t slower, open, withheld, all;
 } gate;
 
 static void look_at(const commits_run *z, size_t i, gate *g)
@@ -359,6 +362,7 @@ static void look_at(const commits_run *z, size_t i, gate *g)
     for (size_t k = 0; k < z->benchmark_count && has_figures(&z->items[i]); k++) {
         const commits_figure *f = &z->items[i].figures[k];
         const double by = f->regression;
+        g->all += f->compared;
         g->open += f->compared && f->open;
         g->withheld += f->compared && f->withheld;
         if (!(by > limit))
@@ -386,9 +390,9 @@ int commits_gate(const commits_run *z, int code)
     }
     /* Silence would read as "no regression". */
     if (g.withheld)
-        cli_say("stoker: --fail-over cannot tell: %zu comparisons have no verdict, for another reason than noise",
-                g.withheld);
+        cli_say("stoker: --fail-over cannot tell: no verdict, for another reason than noise, in %zu of %zu comparisons",
+                g.withheld, g.all);
     else if (g.open)
-        cli_say("stoker: --fail-over cannot tell yet: %zu comparisons are inconclusive", g.open);
+        cli_say("stoker: --fail-over cannot tell yet: inconclusive in %zu of %zu comparisons", g.open, g.all);
     return g.withheld ? CLI_FAILED : code;
 }

@@ -249,6 +249,26 @@ def test_second_run_builds_nothing_and_logs_nothing(program, directory):
     assert len(read(directory, "PERF.csv").splitlines()) == 1 + 7
 
 
+def test_rows_that_skip_commits_do_not_stand_for_them(program, directory):
+    path, hashes = plain_repository(directory, 7)
+    args = ["sh app", *FEW, "--build", counting(directory), "--log", "../PERF.md"]
+    result = commits(program, path, "--commits", "main~6..", "--every", "3", *args)
+    assert [c["commit"] for c in result["commits"]] == hashes[::3], result
+    assert verdicts(result) == [None, "slower", "equivalent"], result
+    result = commits(program, path, "--commits", "main~6..", *args)
+    assert [c["against"] for c in result["commits"]] == [None] + hashes[:-1], result
+    assert [c["state"] for c in result["commits"]] == ["in the log"] + 6 * ["measured"], result
+    assert sorted(builds(directory)) == sorted(hashes)
+    # Now each has a row that does; asked for less, these do not skip enough.
+    result = commits(program, path, "--commits", "main~6..", *args)
+    assert [c["state"] for c in result["commits"]] == 7 * ["in the log"], result
+    result = commits(program, path, "--commits", "main~6..", "--every", "3", *args)
+    assert [c["state"] for c in result["commits"]] == 3 * ["in the log"], result
+    # The baseline of a later range is not compared, whatever its row says.
+    result = commits(program, path, "--commits", "main~3..", *args)
+    assert verdicts(result) == [None] + 3 * ["equivalent"], result
+
+
 def test_without_a_log_everything_is_measured_again_but_not_built(program, directory):
     path, hashes = plain_repository(directory)
     args = ["--commits", "main~5..", "sh app", *FEW, "--build", counting(directory)]
@@ -356,13 +376,13 @@ def rows_of(directory):
 def test_killed_in_the_second_block(program, directory):
     path, hashes = plain_repository(directory, 13)
     # The last commits wait, so that the first block is whole when the second is at it.
-    commands = "sh app; test -e '%s' || case $(git rev-parse HEAD) in %s*) sleep 30;; esac" % (
-        path_in(directory, "held"), hashes[12])
+    commands = "sh app; test -e '{0}/held' || case $(git rev-parse HEAD) in {1}*) touch '{0}/runs'; sleep 30;; esac".format(
+        directory, hashes[12])
     args = ["--commits", "main~12..", "--metric", "seconds", "-n", "app", "(%s) 2>&1" % commands, *FEW, "--build",
             counting(directory), "--log", "../PERF.md"]
     process = start(program, path, *args)
     try:
-        wait_until(process, lambda: len(rows_of(directory)) == 9 and len(builds(directory)) == 13)
+        wait_until(process, lambda: os.path.exists(path_in(directory, "runs")))
         process.kill()
         process.communicate(timeout=20)
     finally:
