@@ -355,8 +355,6 @@ static stk_status run_experiment(const commits_run *z, size_t work, const commit
     STK_TRY(r->machine ? stk__experiment_run(&e, z->x->launcher, r, err) : stk__nomem(1, err));
     if (r->variants[0].runs)
         STK_TRY(stk__compare(r, &e.rule, pairs, pair_count, r->primary, &b->comparisons[work], err));
-    /* As in every report: the confidence is that of all of them together. */
-    b->comparisons[work].rule.confidence = w->rule.confidence;
     return STK_OK;
 }
 
