@@ -191,6 +191,7 @@ static void add_member(commits_block *b, size_t i)
 static int add_wanted(commits_run *z, commits_block *b, size_t i)
 {
     size_t before;
+    z->items[i].before = SIZE_MAX; /* what it was may have failed since */
     int code = find_before(z, i, &before);
     if (code == CLI_OK && !z->interrupted)
         code = prepare(z, i);

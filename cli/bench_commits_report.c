@@ -144,7 +144,7 @@ static size_t count_changed(const commits_run *z)
 static void put_changes(const commits_run *z, const char *before, stk__text *t)
 {
     size_t measured = 0, broken = 0;
-    for (size_t i = 1; i < z->count; i++) {
+    for (size_t i = 0; i < z->count; i++) {
         measured += has_figures(&z->items[i]) && z->items[i].before != SIZE_MAX;
         broken += z->items[i].state == COMMITS_BROKEN;
     }

@@ -306,6 +306,18 @@ def test_commits_that_do_not_build_or_run_are_told_and_skipped(program, director
     assert [c["state"] for c in result["commits"]][2:] == ["in the log", "broken", "in the log", "in the log"], result
 
 
+def test_baseline_that_does_not_run(program, directory):
+    path = repository(directory)
+    apps = ["exit 1", "exit 1", "1", "1", "2"]
+    hashes = [commit(path, "commit %d" % i, app="# %d\n%s\n" % (i, a if a.startswith("exit") else
+                                                                 "echo '{\"seconds\": %s}'" % a))
+              for i, a in enumerate(apps)]
+    result = commits(program, path, "--commits", "main~4..", "sh app", *FEW)
+    assert [c["state"] for c in result["commits"]] == ["broken", "broken", "measured", "measured", "measured"], result
+    assert [c["against"] for c in result["commits"]] == [None, None, None, hashes[2], hashes[3]], result
+    assert verdicts(result)[2:] == [None, "equivalent", "slower"], result
+
+
 def test_nothing_that_builds(program, directory):
     path, _ = plain_repository(directory)
     done = bench(program, path, "--commits", "main~5..", "--build", "echo no luck >&2; exit 9", "sh app", *FEW, code=1)
