@@ -177,6 +177,25 @@ static void put_shared(const stk__comparisons *c, stk__text *out)
     stk__text_printf(out, "; the intervals hold for all %zu together\n", c->family ? c->family : c->count);
 }
 
+/* "B is 1.32 times as fast as A (1.22 to 1.38)": what changed, in the words of a suite. */
+static void put_gain(const stk__result *r, const stk__comparison *x, stk__text *out)
+{
+    double gain, low, high;
+    char a[8], b[8];
+    if (!x->valid || (x->verdict != STK__FASTER && x->verdict != STK__SLOWER))
+        return;
+    stk__words_gain(r, x, &gain, &low, &high);
+    stk__variant_letters(x->a, a);
+    stk__variant_letters(x->b, b);
+    stk__text_printf(out, "  %s is ", b);
+    stk__words_times_as(&r->metrics[x->metric], gain, out);
+    stk__text_printf(out, " %s (", a);
+    stk__ratio(out, low);
+    stk__text_puts(out, " to ");
+    stk__ratio(out, high);
+    stk__text_puts(out, ")\n");
+}
+
 /* The variants of a group; then, where each has its own sentence, the comparisons within it. */
 static void put_group(const stk__result *r, const stk__comparisons *c, const stk__table *variants,
                       const stk__table *sentences, size_t group, stk__text *out)
@@ -186,8 +205,10 @@ static void put_group(const stk__result *r, const stk__comparisons *c, const stk
             stk__table_put_row(variants, i, 2, out);
     }
     for (size_t i = 0; sentences && i < c->count; i++) {
-        if (r->variants[c->items[i].b].group == group)
-            stk__table_put_row(sentences, i, 2, out);
+        if (r->variants[c->items[i].b].group != group)
+            continue;
+        stk__table_put_row(sentences, i, 2, out);
+        put_gain(r, &c->items[i], out);
     }
 }
 
