@@ -116,8 +116,9 @@ static int describe_limits(const commits_run *z, commits_work *w)
 {
     stk_error err = {0};
     stk__text text = STK__TEXT_INIT, note = STK__TEXT_INIT;
-    const stk__limits limits = {.cpus = w->design.cpus, .memory_bytes = w->design.memory_bytes};
-    const stk_status status = stk__limits_describe(z->x->launcher, &limits, &text, &note, &err);
+    const bench_trials none = {0};
+    const stk__experiment e = bench_experiment(&none, &w->design, &w->rule, true);
+    const stk_status status = stk__limits_describe(z->x->launcher, &e.launch.limits, &text, &note, &err);
     stk__text_clear(&note);
     w->limits = stk__strdup(text.data ? text.data : "");
     stk__text_clear(&text);
