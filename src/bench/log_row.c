@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "bench/quantity.h"
+#include "bench/words.h"
 #include "stats/distributions.h"
 
 #include "base/banned.h"
@@ -150,19 +151,6 @@ stk_status stk__log_columns_add(const stk__log_entry *entry, const stk__log_path
 
 /* ---- the past, from an earlier row ---- */
 
-/* Without the kernel's version: an update keeps the history. */
-static size_t machine_length(const char *machine)
-{
-    const char *kernel = strstr(machine, ", Linux ");
-    return kernel ? (size_t)(kernel - machine) : strlen(machine);
-}
-
-static bool same_machine(const char *a, const char *b)
-{
-    const size_t n = machine_length(a);
-    return n == machine_length(b) && memcmp(a, b, n) == 0;
-}
-
 /*
  * The newest row of what this one was made from, its own commit when tracked files were changed and else the parent,
  * that has the benchmark too.
@@ -174,7 +162,7 @@ static const stk__log_row *past_row(const stk__log *log, const stk__log_row *row
         const stk__log_row *earlier = &log->rows[i];
         if (!earlier->dirty && strcmp(earlier->commit, commit) == 0 && earlier->cells[benchmark].n &&
             strcmp(stk__log_limits(earlier, benchmark), stk__log_limits(row, benchmark)) == 0 &&
-            same_machine(earlier->machine, row->machine))
+            stk__words_same_machine(earlier, row))
             return earlier;
     }
     return NULL;
