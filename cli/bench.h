@@ -244,6 +244,17 @@ int bench_suite(const bench_context *x, const char *path);
 
 /* The format of that name, for reading or writing; false after saying that there is none. */
 bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out);
+
+/* --commits; texts may be NULL. */
+typedef struct bench_commits_options {
+    const char *range, *build, *log, *suite;
+    bool rebuild;
+    int64_t every;
+    const cli_list *names, *params;
+    const cli_arguments *arguments; /* commands; none with a suite */
+} bench_commits_options;
+int bench_commits(const bench_context *x, const bench_commits_options *o);
+
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

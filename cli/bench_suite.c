@@ -76,8 +76,7 @@ void suite_column(const stk__suite_entry *e, size_t side, const bench_place *pla
         stk__text_printf(out, " @ %s", place->label);
 }
 
-/* The checkout, or the directory in it that the file names. */
-static char *directory_in(const bench_place *place, const char *directory)
+char *suite_directory(const bench_place *place, const char *directory)
 {
     if (directory && directory[0] == '/')
         return stk__strdup(directory);
@@ -105,7 +104,7 @@ static int add_trial(const suite_table *z, const suite_row *w, size_t side, cons
         return code;
     stk__trial *t = &out->items[out->count - 1];
     stk__free(t->directory);
-    t->directory = directory_in(place, options->directory);
+    t->directory = suite_directory(place, options->directory);
     return t->directory ? CLI_OK : no_memory();
 }
 

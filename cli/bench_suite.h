@@ -48,6 +48,8 @@ static inline bool suite_measured(const suite_row *w)
 const char *suite_side_name(const stk__suite_entry *e, size_t side);
 /* The name of a side among all benchmarks: "level 1 against level 6 theirs"; with a place " @ 1a2b3c4" behind it. */
 void suite_column(const stk__suite_entry *e, size_t side, const bench_place *place, stk__text *out);
+/* The checkout, or the directory in it that the file names. Freed by stk__free. */
+char *suite_directory(const bench_place *place, const char *directory);
 
 /* ---- words ---- */
 

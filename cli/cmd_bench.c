@@ -16,7 +16,9 @@ typedef struct bench_options {
     bench_rule_options rule;
     bench_output_options output;
     cli_list names, params;
-    const char *against, *candidate, *build, *ladder, *suite, *log, *message;
+    const char *against, *candidate, *build, *ladder, *suite, *log, *message, *commits;
+    bool rebuild;
+    int64_t every;
 } bench_options;
 
 /* One comparison on its way. */
@@ -335,17 +337,42 @@ static int check_message(const bench_options *o)
                            stk__parse_int64(o->message, &number) ? "; the number of rounds is --rounds" : "");
 }
 
+static int check_commits(const bench_options *o)
+{
+    const cli_command *me = &cli_command_bench;
+    if (!o->commits && (o->rebuild || o->every > 0))
+        return cli_usage_error(me, "--%s is for --commits", o->rebuild ? "rebuild" : "every");
+    if (!o->commits && !o->against && (o->build || o->candidate))
+        return cli_usage_error(me, "--%s is for --against%s", o->build ? "build" : "candidate",
+                               o->build ? " and --commits" : "");
+    if (!o->commits)
+        return CLI_OK;
+    if (o->against || o->candidate || o->ladder)
+        return cli_usage_error(me, "--commits and --%s are two things; give one of them",
+                               o->against     ? "against"
+                               : o->candidate ? "candidate"
+                                              : "ladder");
+    if (o->message)
+        return cli_usage_error(me, "--message is for one commit; rows of --commits have the subjects of theirs");
+    if (o->design.keep_output)
+        return cli_usage_error(me, "--keep-output is for one comparison, --commits makes many");
+    return CLI_OK;
+}
+
 static int check(const bench_options *o, const cli_arguments *arguments)
 {
     const cli_command *me = &cli_command_bench;
     const char *file = o->ladder ? "--ladder" : o->suite ? "--suite" : NULL;
+    const int commits = check_commits(o);
+    if (commits != CLI_OK)
+        return commits;
     if (o->ladder && o->suite)
         return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
     if (file && (arguments->count || o->params.count || o->names.count))
         return cli_usage_error(me, "%s takes its commands from the file: none here, and no --param or --name", file);
     if (o->ladder && (o->against || o->log))
         return cli_usage_error(me, "--ladder compares its steps: no --against and no --log");
-    if (o->suite && o->output.svg)
+    if (o->suite && !o->commits && o->output.svg)
         return cli_usage_error(me, "--suite makes a table: no --svg; 'bench history --svg' draws its --log");
     if (!file && !arguments->count)
         return cli_usage_error(me, "no command to measure; try: stoker bench 'COMMAND A' 'COMMAND B'");
@@ -353,8 +380,6 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         if (!arguments->items[i][strspn(arguments->items[i], " \t\n")])
             return cli_usage_error(me, "command %zu is empty", i + 1);
     }
-    if ((o->build || o->candidate) && !o->against)
-        return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
     int code = check_message(o);
     if (code == CLI_OK)
         code = file ? CLI_OK : bench_check_subcommand(arguments);
@@ -412,9 +437,21 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
         code = make_directory(o->design.keep_output);
     warn_about_gate(o);
     const bench_context x = {.design = &o->design, .rule = &o->rule, .output = &o->output, .launcher = s.launcher};
+    const bench_commits_options commits = {.range = o->commits,
+                                           .build = o->build,
+                                           .log = o->log,
+                                           .suite = o->suite,
+                                           .rebuild = o->rebuild,
+                                           .every = o->every,
+                                           .names = &o->names,
+                                           .params = &o->params,
+                                           .arguments = arguments};
     if (code == CLI_OK)
-        code = o->ladder ? bench_ladder(&x, o->ladder) : o->suite ? run_suite(&s) : run_session(&s, arguments);
-    stk__checkouts_clear(s.launcher, &s.checkouts);
+        code = o->commits  ? bench_commits(&x, &commits)
+               : o->ladder ? bench_ladder(&x, o->ladder)
+               : o->suite  ? run_suite(&s)
+                           : run_session(&s, arguments);
+    stk__checkouts_clear(&s.checkouts);
     bench_trials_clear(&s.trials);
     stk__comparisons_clear(&s.comparisons);
     stk__result_clear(&s.result);
@@ -434,8 +471,15 @@ static const cli_option bench_options_table[] = {
             "again for combinations"),
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
+    CLI_ROW(bench_options, commits, const char *, CLI_TEXT, .name = "commits", .value = "A..B", .group = "Commits",
+            .help = "compare each commit of the range with the one before it, in the same rounds; A is the baseline; "
+                    "with a command or --suite"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
-            .help = "run in both checkouts first, as in 'make'"),
+            .help = "run in each checkout first, as in 'make'; of --commits, once for each commit: builds are kept"),
+    CLI_ROW(bench_options, rebuild, bool, CLI_FLAG, .name = "rebuild", .group = "Commits",
+            .help = "build commits again that --commits has built before"),
+    CLI_ROW(bench_options, every, int64_t, CLI_INT, .name = "every", .value = "N", .min = 1, .max = 1000,
+            .fallback = -1, .group = "Commits", .help = "of --commits only each N-th, counted from the newest"),
     CLI_ROW(bench_options, candidate, const char *, CLI_TEXT, .name = "candidate", .value = "REV", .group = "Commits",
             .help = "in place of this commit (default: HEAD with the changes to tracked files)"),
     CLI_ROW(bench_options, ladder, const char *, CLI_TEXT, .name = "ladder", .value = "FILE", .complete = CLI_FILES,
@@ -486,6 +530,8 @@ static const cli_example bench_examples[] = {
     {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
     {"what did my change do? (the tree as it is against the last commit)",
      "stoker bench --against HEAD --build make build/app"},
+    {"which commit made it slower? (with a log it goes on where it was)",
+     "stoker bench --commits v1.2..main --build make --log PERF.md build/app"},
     {"keep a log by commit", "stoker bench --suite perf.toml --log PERF.md -m 'fused normalise'"},
     {"the same, with each benchmark against the last commit in the same rounds",
      "stoker bench --suite perf.toml --against HEAD~1 --build make --log PERF.md"},
@@ -499,8 +545,9 @@ const cli_command cli_command_bench = {
     .name = "bench",
     .summary = "compare commands and pipelines in turns, with a verdict",
     .usage =
-        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE\n--suite "
-        "FILE [--against REV [--build CMD]] [--log FILE.md]",
+        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n"
+        "--commits A..B [--build CMD] [--log FILE.md] COMMAND...\n--ladder FILE\n"
+        "--suite FILE [--against REV [--build CMD]] [--log FILE.md]",
     .about =
         "Runs every variant once in each round, in random order, and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"

@@ -82,6 +82,8 @@ static stk_status fail(const lab *x, size_t trial, const char *when, stk_error *
 {
     const stk__trial *t = &x->e->trials[trial];
     const char *why = x->why.data ? x->why.data : "failed";
+    if (x->e->out_failed)
+        *x->e->out_failed = trial;
     if (!t->command || strcmp(t->name, t->command) == 0)
         return stk_error_set(err, STK_IO, "'%.200s'%s: %s", t->name, when, why);
     return stk_error_set(err, STK_IO, "%.60s ('%.200s')%s: %s", t->name, t->command, when, why);
@@ -122,10 +124,11 @@ static size_t choose_rounds(const lab *x, double round_s)
         return x->e->max_rounds ? x->e->max_rounds : DEFAULT_MOST;
     if (x->e->rounds)
         return x->e->rounds;
+    const size_t least = x->e->least ? x->e->least : AUTO_LEAST;
     if (!(round_s > 0) || decided_by_counts(x))
-        return AUTO_LEAST; /* counts repeat, or take so long that rounds do not matter */
-    const double fit = AUTO_S / round_s;
-    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
+        return least; /* counts repeat, or take so long that rounds do not matter */
+    const double fit = (x->e->seconds > 0 ? x->e->seconds : AUTO_S) / round_s;
+    return fit <= (double)least ? least : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
 }
 
 /* Share of the machine that others took since `start`, or 0 where that cannot be known. */

@@ -36,6 +36,8 @@ typedef struct stk__experiment {
     size_t trial_count;
     size_t warmup;     /* runs of each before the first round */
     size_t rounds;     /* fixed number; 0: chosen from the time that the warm-up took: 12 to 50 within about 10 s */
+    size_t least;      /* in place of these 12; 0: 12 */
+    double seconds;    /* in place of these 10; 0: 10 */
     double width;      /* > 0: rounds go on until every interval of the pairs has high/low - 1 <= width ... */
     size_t max_rounds; /* ... but not past this */
     uint64_t seed;
@@ -56,6 +58,7 @@ typedef struct stk__experiment {
     void (*progress)(void *context, const stk__progress *progress);
     bool (*cancelled)(void *context);
     void *context;
+    size_t *out_failed; /* which trial's failures ended it, when some did; may be NULL */
     /* In place of processes, for tests and for functions; may be NULL. */
     stk__measure_fn *measure;
     void *measure_context;

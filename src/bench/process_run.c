@@ -84,6 +84,8 @@ static stk_status hook(stk__process_runs *p, size_t trial, const char *command, 
     if (!went_well(&o, false)) {
         stk__text why = STK__TEXT_INIT;
         explain(&o, &launch, &why);
+        if (p->e->out_failed)
+            *p->e->out_failed = trial;
         status = stk_error_set(err, STK_IO, "--%s '%.200s' failed: %s", what, command, why.data ? why.data : "");
         stk__text_clear(&why);
     }

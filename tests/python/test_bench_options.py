@@ -183,6 +183,30 @@ def _(call, option):
     assert [v["times"][0] for v in found["variants"]] == [2, 1] and not os.path.exists(call.path("built"))
 
 
+@case("bench", "--commits")
+def _(call, option):
+    found = call.result(*repository(call), option, "HEAD~1..", "sh work.in")
+    assert [c["subject"] for c in found["commits"]] == ["prints 2", "prints 1"]
+    assert [c["benchmarks"][0]["verdict"] for c in found["commits"]] == [None, "faster"]
+
+
+@case("bench", "--rebuild")
+def _(call, option):
+    words = [*repository(call), "--commits", "HEAD~1..", "--build", "echo x >> '%s'" % call.path("built"), "sh work.in"]
+    for extra, count in (([], 2), ([], 2), ([option], 4)):
+        call.result(*words, *extra)
+        assert len(call.lines("built")) == count
+
+
+@case("bench", "--every")
+def _(call, option):
+    words = repository(call)
+    for i in range(3):
+        git(call, "commit", "--allow-empty", "-qm", "more %d" % i)
+    found = call.result(*words, "--commits", "HEAD~4..", option, "2", "sh work.in")
+    assert [c["subject"] for c in found["commits"]] == ["prints 2", "more 0", "more 2"]
+
+
 @case("bench", "--candidate")
 def _(call, option):
     words = repository(call)
