@@ -158,7 +158,8 @@ static void put_changes(const commits_run *z, const char *before, stk__text *t)
             const commits_figure *f = &z->items[i].figures[k];
             if (!f->changed)
                 continue;
-            stk__text_printf(t, "%s%s %s ", separator, z->items[i].commit->brief, f->verdict);
+            stk__text_printf(t, "%s%s %s ", separator, z->items[i].commit->brief,
+                             stk__count_word(z->benchmarks[k].unit, f->verdict));
             stk__ratio(t, f->ratio);
             separator = ", ";
         }
