@@ -592,6 +592,51 @@ def _(call, option):
     assert xml.etree.ElementTree.parse(call.path("chart.svg")).getroot().tag.endswith("svg")
 
 
+def series(call):
+    """Twenty rows, of which `parse` is 10 % slower in the last eight, and `size` never changes."""
+    rows = ["2026-01-%02d,c%d,%g,%g" % (i + 1, i, (100 if i < 12 else 110) + (0, 0.4, -0.3)[i % 3], 50 + (0, 0.1)[i % 2]) for i in range(20)]
+    return call.write("numbers.csv", "time,commit,parse,size\n" + "\n".join(rows) + "\n")
+
+
+def changes(call, *arguments):
+    return json.loads(call.run("--json", series(call), *arguments).stdout)["changes"]
+
+
+@case("bench history", "--benchmark")
+def _(call, option):
+    assert [item["benchmark"] for item in changes(call)] == ["parse"]
+    assert changes(call, option, "size") == []
+
+
+@case("bench history", "--since")
+def _(call, option):
+    assert [item["commit"] for item in changes(call, option, "2026-01-05")] == ["c12"]
+    assert changes(call, option, "2026-01-15") == []
+
+
+@case("bench history", "--last")
+def _(call, option):
+    found = json.loads(call.run("--json", series(call), option, "3").stdout)
+    assert [row["commit"] for row in found["rows"]] == ["c17", "c18", "c19"] and found["changes"] == []
+
+
+@case("bench history", "--min-effect")
+def _(call, option):
+    assert len(changes(call, option, "5%")) == 1 and changes(call, option, "20%") == []
+
+
+@case("bench history", "--fail-over")
+def _(call, option):
+    call.run(series(call), option, "20%")
+    call.run(series(call), option, "5%", status=3)
+
+
+@case("bench history", "--higher-is-better")
+def _(call, option):
+    assert changes(call)[0]["worse"] is True
+    assert changes(call, option)[0]["worse"] is False
+
+
 # ---- all of them ----
 
 
