@@ -194,6 +194,8 @@ static void put_gain(const stk__result *r, const stk__comparison *x, stk__text *
     char a[8], b[8];
     if (!x->valid || (x->verdict != STK__FASTER && x->verdict != STK__SLOWER))
         return;
+    if (stk__is_count(&r->metrics[x->metric])) /* fewer is not "as fast", nor as good */
+        return;
     stk__words_gain(r, x, &gain, &low, &high);
     stk__variant_letters(x->a, a);
     stk__variant_letters(x->b, b);
