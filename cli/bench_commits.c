@@ -293,7 +293,7 @@ static void show_progress(void *context, const stk__progress *p)
  */
 static stk__rule block_rule(const commits_run *z, const commits_work *w, size_t pairs)
 {
-    stk__rule rule = bench_rule(&w->rule);
+    stk__rule rule = bench_rule(&w->rule, w->design.metric);
     const double all = (double)(z->count - 1) * (double)z->benchmark_count;
     rule.confidence = 1 - (1 - rule.confidence) * (double)pairs / all;
     return rule;
@@ -379,8 +379,7 @@ static int work_run(commits_run *z, size_t work, const commits_block *b, bool *o
     if (code == CLI_OK && !pairs)
         code = commits_no_memory();
     if (code == CLI_OK)
-        code = bench_metrics(&b->results[work], w->design.metric, w->design.unit, w->design.higher_is_better,
-                             trials.pipelines || w->entry);
+        code = bench_metrics(&b->results[work], &w->design, trials.pipelines || w->entry);
     if (code == CLI_OK && run_experiment(z, work, b, &trials, pairs, &failed, &err) != STK_OK) {
         *out_broken = failed != SIZE_MAX;
         code = *out_broken ? break_item(z, b->members[failed % b->count], "does not run",

@@ -131,7 +131,7 @@ static int empty_results(const commits_run *z, stk__result *results)
     stk_error err = {0};
     for (size_t w = 0; w < z->work_count; w++) {
         const bench_design_options *d = &z->works[w].design;
-        const int code = bench_metrics(&results[w], d->metric, d->unit, d->higher_is_better, true);
+        const int code = bench_metrics(&results[w], d, true);
         if (code != CLI_OK)
             return code;
         for (size_t k = 0; k < z->works[w].count; k++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "bench/section.h"
 #include "bench/table.h"
@@ -46,7 +47,8 @@ static void put_verdict(const commits_run *z, size_t i, const commits_figure *f,
         stk__text_puts(t, m->failure ? m->failure : "not measured");
         return;
     }
-    stk__text_puts(t, f->compared ? f->verdict : i && m->before != SIZE_MAX ? "-" : "baseline");
+    const char *unit = z->benchmarks[f - m->figures].unit;
+    stk__text_puts(t, f->compared ? stk__count_word(unit, f->verdict) : i && m->before != SIZE_MAX ? "-" : "baseline");
     if (f->compared && m->before != SIZE_MAX && m->before + 1 != i)
         stk__text_printf(t, ", against %s", z->items[m->before].commit->brief);
     if (m->state == COMMITS_LOGGED)
@@ -156,7 +158,8 @@ static void put_changes(const commits_run *z, const char *before, stk__text *t)
             const commits_figure *f = &z->items[i].figures[k];
             if (!f->changed)
                 continue;
-            stk__text_printf(t, "%s%s %s ", separator, z->items[i].commit->brief, f->verdict);
+            stk__text_printf(t, "%s%s %s ", separator, z->items[i].commit->brief,
+                             stk__count_word(z->benchmarks[k].unit, f->verdict));
             stk__ratio(t, f->ratio);
             separator = ", ";
         }
@@ -368,9 +371,11 @@ static void look_at(const commits_run *z, size_t i, gate *g)
         if (!(by > limit))
             continue;
         g->slower++;
-        cli_say(by < 1 ? "stoker: commit %s is slower by %.3g %%, more than --fail-over %.4g%% allows: %s"
-                       : "stoker: commit %s is slower by %.0f %%, more than --fail-over %.6g%% allows: %s",
-                z->items[i].commit->brief, 100 * by, 100 * limit, z->items[i].commit->subject);
+        const bool count = strcmp(z->benchmarks[k].unit, "instructions") == 0;
+        cli_say(by < 1 ? "stoker: commit %s %s by %.3g %%, more than --fail-over %.4g%% allows: %s"
+                       : "stoker: commit %s %s by %.0f %%, more than --fail-over %.6g%% allows: %s",
+                z->items[i].commit->brief, count ? "takes more instructions" : "is slower", 100 * by, 100 * limit,
+                z->items[i].commit->subject);
     }
 }
 

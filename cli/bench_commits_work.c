@@ -66,7 +66,7 @@ static int add_benchmark(commits_run *z, const commits_work *w, char *name)
     }
     z->benchmarks = all;
     const bench_design_options *d = &w->design;
-    const int code = bench_metrics(&r, d->metric, d->unit, d->higher_is_better, true);
+    const int code = bench_metrics(&r, d, true);
     commits_benchmark b = {.name = name};
     if (code == CLI_OK) {
         const stk__metric *m = &r.metrics[r.primary];

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench_suite.h"
 
 #include "base/banned.h"
@@ -175,6 +176,15 @@ static stk_status row_describe(suite_row *w, stk_error *err)
 {
     stk__summary s;
     const stk__variant *v = &w->view.variants[0];
+    if (stk__is_count(&w->result.metrics[w->result.primary])) {
+        const stk__counts c = stk__counts_of(v, w->result.primary); /* not every run has one */
+        w->value = c.median;
+        w->low = c.least;
+        w->high = c.most;
+        w->n = c.n;
+        w->covered = true;
+        return STK_OK;
+    }
     STK_TRY(stk__describe(v->values[w->result.primary], v->runs, &s, err));
     w->value = s.median;
     w->low = s.min;
@@ -222,7 +232,7 @@ static int row_run(suite_table *z, suite_row *w, const stk__suite_options *optio
     bench_trials trials = {0};
     int code = row_trials(z, w, options, &trials);
     if (code == CLI_OK)
-        code = bench_metrics(&w->result, d.metric, d.unit, d.higher_is_better, true);
+        code = bench_metrics(&w->result, &d, true);
     if (code == CLI_OK) {
         stk__experiment e = bench_experiment(&trials, &d, rule, z->x->output->quiet);
         e.pairs = z->x->place_count ? past : &own;
@@ -237,7 +247,7 @@ static int row_measure(suite_table *z, suite_row *w)
 {
     const stk__suite_options options = stk__suite_merge(&z->suite.options, &w->entry->options);
     const bench_rule_options rule_options = bench_merge_rule(z->x->rule, &options);
-    const stk__rule rule = bench_rule(&rule_options);
+    const stk__rule rule = bench_rule(&rule_options, options.metric ? options.metric : z->x->design->metric);
     stk_error err = {0};
     int code = row_run(z, w, &options, &rule_options);
     z->interrupted = w->result.interrupted;

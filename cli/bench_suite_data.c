@@ -249,7 +249,7 @@ static int plan_entry(const suite_table *z, const suite_row *w, stk__result *r, 
     const stk__suite_options options = stk__suite_merge(&z->suite.options, &w->entry->options);
     const bench_design_options d = bench_merge(z->x->design, &options);
     stk_error err = {0};
-    int code = bench_metrics(r, d.metric, d.unit, d.higher_is_better, true);
+    int code = bench_metrics(r, &d, true);
     for (size_t i = 0; i < suite_sides(w->entry) * suite_places(z) && code == CLI_OK; i++) {
         char letters[8];
         stk__variant_letters(i, letters);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/machine.h"
 #include "bench/quantity.h"
 #include "bench/report.h"
@@ -107,6 +108,7 @@ void suite_print_row(const suite_row *w)
         stk__report_line(&w->view, &w->beside, 0, &line);
         stk__text_putc(&line, '\n');
     }
+    stk__count_lines(&w->result, NULL, "  ", &line);
     cli_out_text(&line);
     cli_out_flush();
 }
@@ -118,7 +120,7 @@ static double median_of(const stk__variant *v, size_t metric)
     stk__summary s;
     for (size_t i = 0; i < v->runs; i++) {
         if (!isfinite(v->values[metric][i]))
-            return NAN;
+            return metric == STK__INSTRUCTIONS ? stk__counts_of(v, metric).median : NAN; /* not every run has one */
     }
     return v->runs && stk__describe(v->values[metric], v->runs, &s, NULL) == STK_OK ? s.median : NAN;
 }
@@ -145,7 +147,7 @@ static void add_past(const suite_row *w, size_t side, stk__table *t, stk__text *
         stk__text_putc(cell, ')');
     }
     stk__table_take(t, cell);
-    stk__text_puts(cell, stk__verdict_name(c->verdict));
+    stk__text_puts(cell, stk__count_word(unit, stk__verdict_name(c->verdict)));
     stk__text reason = STK__TEXT_INIT;
     if (c->verdict == STK__TAIL_FASTER || c->verdict == STK__TAIL_SLOWER) {
         stk__text_puts(cell, ": mean ");
@@ -288,9 +290,28 @@ static void page_past(const suite_table *z, stk__text *t)
             stk__text_puts(t, " | ");
             if (c->valid && (c->paired ? c->pair.covered : c->free.covered))
                 stk__words_interval(c->low, c->high, t);
-            stk__text_printf(t, " | %s |\n", stk__verdict_name(c->verdict));
+            stk__text_printf(t, " | %s |\n", stk__count_word(unit, stk__verdict_name(c->verdict)));
             stk__text_clear(&name);
         }
+    }
+}
+
+/* The first line of each tells the counts; that time is not in them is the guide's to say. */
+static void page_counts(const suite_table *z, stk__text *t)
+{
+    for (size_t i = 0; i < z->count; i++) {
+        stk__text lines = STK__TEXT_INIT;
+        stk__count_lines(&z->rows[i].result, NULL, "", &lines);
+        t->failed = t->failed || lines.failed;
+        if (lines.length) {
+            lines.data[strcspn(lines.data, "\n")] = 0;
+            stk__text_puts(t, "- ");
+            stk__markdown_cell(t, z->rows[i].entry->name);
+            stk__text_puts(t, ": ");
+            stk__markdown_cell(t, lines.data);
+            stk__text_putc(t, '\n');
+        }
+        stk__text_clear(&lines);
     }
 }
 
@@ -302,6 +323,7 @@ static void page_notes(const suite_table *z, stk__text *t)
         dropped += z->rows[i].result.dropped;
     }
     stk__text_putc(t, '\n');
+    page_counts(z, t);
     suite_circumstances(z, "- ", t);
     for (size_t i = 0; i < z->suite.note_count; i++) {
         stk__text_puts(t, "- ");

@@ -153,7 +153,7 @@ static int run_trials(session *s)
     stk__experiment e = bench_experiment(&s->trials, d, &o->rule, o->output.quiet);
     e.pairs = s->pairs;
     e.pair_count = s->pair_count;
-    int code = bench_metrics(&s->result, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&s->result, d, s->trials.pipelines);
     return code == CLI_OK ? bench_run(&e, s->launcher, &s->result) : code;
 }
 
@@ -249,7 +249,7 @@ static int finish(session *s, int code)
 {
     stk_error err = {0};
     const bench_options *o = s->o;
-    const stk__rule rule = bench_rule(&o->rule);
+    const stk__rule rule = bench_rule(&o->rule, o->design.metric);
     if (stk__compare(&s->result, &rule, s->pairs, s->pair_count, s->result.primary, &s->comparisons, &err) != STK_OK)
         return bench_fail(&err);
     add_notes(s);
@@ -275,7 +275,7 @@ static int check_log(const session *s)
     stk_error err = {0};
     if (!o->log)
         return CLI_OK;
-    int code = bench_metrics(&r, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&r, d, s->trials.pipelines);
     stk_status status = STK_OK;
     for (size_t i = 0; code == CLI_OK && status == STK_OK && i < s->trials.count; i++)
         status = stk__result_add_variant(&r, s->trials.items[i].name, "", s->trials.items[i].group, NULL, &err);
@@ -397,9 +397,16 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--keep-output takes what --show-output lets through; give one of them");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
-    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__MEASURES)
+    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__NAMED_MEASURES)
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
+    if (o->design.count_with && strcmp(o->design.count_with, "hardware") != 0 &&
+        strcmp(o->design.count_with, "valgrind") != 0)
+        return cli_usage_error(me, "--count-with wants hardware or valgrind, found '%s'", o->design.count_with);
+    if (o->design.width > 0 && o->design.metric &&
+        strcmp(o->design.metric, stk__measure_metric(STK__INSTRUCTIONS).name) == 0)
+        return cli_usage_error(me, "--width is for times; counts of instructions repeat, and --count-runs says how "
+                                   "often they are taken");
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
     if (o->design.cpus == 0)
@@ -485,6 +492,7 @@ static const cli_option bench_options_table[] = {
     CLI_ROW(bench_options, message, const char *, CLI_TEXT, .name = "message", .letter = 'm', .value = "TEXT",
             .group = "Log", .help = "what changed (default: the subject of the commit)"),
     BENCH_DESIGN_ROWS(bench_options, design),
+    BENCH_COUNT_ROWS(bench_options, design),
     BENCH_RULE_ROWS(bench_options, rule),
     BENCH_OUTPUT_ROWS(bench_options, output),
     CLI_OPTION_END,

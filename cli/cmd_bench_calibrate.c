@@ -166,7 +166,7 @@ static int measure(const calibrate_options *o, const char *command, stk__launche
     else
         cli_say("stoker: out of memory");
     if (code == CLI_OK)
-        code = bench_metrics(r, design.metric, design.unit, design.higher_is_better, false);
+        code = bench_metrics(r, &design, false);
     if (code == CLI_OK) {
         const stk__experiment e = bench_experiment(&trials, &design, &rule, o->quiet);
         code = bench_run(&e, l, r);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/chart.h"
 #include "bench/quantity.h"
 #include "bench/table.h"
@@ -276,7 +277,7 @@ static void put_figure(const stk__log_cell *x, const char *unit, bool ratio, stk
         stk__ratio(cell, x->ratio);
     }
     if (is_known(x) && x->verdict)
-        stk__text_printf(cell, " %s", x->verdict);
+        stk__text_printf(cell, " %s", stk__count_word(unit, x->verdict));
 }
 
 static void add_row(const stk__history *h, size_t row, const rows_shape *shape, stk__table *t, stk__text *cell)

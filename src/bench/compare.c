@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "bench/compare.h"
+#include "bench/count.h"
 #include "stats/ranks.h"
 
 #include "base/banned.h"
@@ -113,6 +114,18 @@ static stk_status measure(const sides *s, double confidence, uint64_t seed, stk_
     return STK_OK;
 }
 
+/* Counts that repeat need no test: what differs, differs. */
+static bool measure_exactly(const stk__result *r, stk__comparison *c, const sides *s)
+{
+    if (!stk__count_exact(r, c->a, c->b, c->metric, &c->ratio, &c->low, &c->high))
+        return false;
+    c->exact = c->valid = c->pair.covered = c->free.covered = true;
+    c->median = c->rest = c->ratio;
+    c->means = (stk__means){.ratio = c->ratio, .low = c->low, .high = c->high, .p = NAN};
+    c->n = STK_MIN(s->na, s->nb);
+    return true;
+}
+
 static stk_status compare_one(const stk__result *r, double confidence, stk__comparison *c, stk_error *err)
 {
     sides s;
@@ -125,7 +138,7 @@ static stk_status compare_one(const stk__result *r, double confidence, stk__comp
         status = withhold(c, "there are no runs to compare", err);
     else if (status == STK_OK && (!all_positive(s.a, s.na) || !all_positive(s.b, s.nb)))
         status = withhold(c, "some values are 0, which have no ratio", err);
-    else if (status == STK_OK)
+    else if (status == STK_OK && !measure_exactly(r, c, &s))
         status = measure(&s, confidence, r->seed, c, err);
     sides_clear(&s);
     return status;
@@ -139,13 +152,13 @@ static stk_status correct(stk__comparisons *c, stk_error *err)
         return stk__nomem(c->count * sizeof *p, err);
     size_t n = 0;
     for (size_t i = 0; i < c->count; i++) {
-        if (c->items[i].valid)
+        if (c->items[i].valid && !c->items[i].exact)
             p[n++] = fmin(1, c->items[i].p / STK__RANK_SHARE);
     }
     stk_status status = n ? stk__holm(p, n, p, err) : STK_OK;
     n = 0;
     for (size_t i = 0; i < c->count && status == STK_OK; i++) {
-        if (c->items[i].valid)
+        if (c->items[i].valid && !c->items[i].exact)
             c->items[i].p_holm = p[n++];
     }
     stk__free(p);
@@ -229,8 +242,8 @@ static stk_status judge(const stk__result *r, const stk__comparisons *set, size_
     stk__rule rule = set->rule;
     rule.higher_is_better = r->metrics[c->metric].higher_is_better;
     c->means.p = fmin(1, c->means.p * (double)valid);
-    c->verdict = decide(&rule, c, c->p_holm);
-    if (c->verdict == STK__INCONCLUSIVE)
+    c->verdict = decide(&rule, c, c->exact ? 0 : c->p_holm);
+    if (c->verdict == STK__INCONCLUSIVE && !c->exact)
         c->more_rounds = plan_rounds(&rule, c, valid);
     return offer_cpu(r, &rule, valid, c, err);
 }

@@ -36,6 +36,7 @@ typedef struct stk__comparison {
     stk__verdict verdict;
     stk__offer cpu;
     size_t more_rounds; /* when inconclusive; 0: cannot be said */
+    bool exact;         /* counts that repeat: low and high are the extremes of all runs, and there is no p */
     char *withheld;     /* why it is inconclusive when that is not a matter of statistics, or NULL */
 } stk__comparison;
 

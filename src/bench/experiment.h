@@ -21,11 +21,15 @@ typedef stk_status stk__measure_fn(void *context, size_t trial, size_t round, do
                                    stk__text *why, stk_error *err);
 
 typedef struct stk__progress {
+    bool counting; /* instructions, after the rounds: `done` of `runs` */
     size_t round, rounds; /* at hand, from 0; rounds: as known so far */
     size_t done, runs;    /* runs of this round, or of the warm-up, that are done, and all of them */
     bool warming;
     double left_s; /* estimate; NaN: not known */
 } stk__progress;
+
+/* How instructions are counted: in hardware where that can be had, else by valgrind; or by the one that is asked for. */
+typedef enum stk__count_with { STK__COUNT_ANYHOW, STK__COUNT_HARDWARE, STK__COUNT_VALGRIND } stk__count_with;
 
 typedef struct stk__experiment {
     stk__trial *trials;
@@ -39,6 +43,10 @@ typedef struct stk__experiment {
     uint64_t seed;
     double quiet; /* > 0: a round in which others took more than this share of the machine is taken again, twice at
                       most; then it is kept, and counted */
+    size_t count;      /* runs in which instructions are counted, where not every run can; 0: they are not counted. The
+                          metric STK__INSTRUCTIONS must be there */
+    stk__count_with count_with;
+    size_t count_most; /* as many when they decide and differ from run to run */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;
     const char *keep_directory; /* standard output of each measured run goes to a file there, "B-0003.out"; NULL: none */

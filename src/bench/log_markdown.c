@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "bench/section.h"
 
@@ -98,7 +99,8 @@ static void put_benchmark(const stk__log *log, const stk__log_row *row, size_t b
         stk__text_printf(text, ", %s", cell->limits);
     if (isfinite(cell->ratio) || cell->verdict) {
         stk__text_puts(text, "; ratio ");
-        put_ratio(cell->ratio, cell->low, cell->high, row->confidence, cell->verdict, text);
+        put_ratio(cell->ratio, cell->low, cell->high, row->confidence,
+                  cell->verdict ? stk__count_word(unit, cell->verdict) : NULL, text);
     }
 }
 
@@ -121,6 +123,17 @@ static void put_past(const stk__log *log, const stk__log_row *row, stk__text *te
     }
 }
 
+/* Of the first name in "stored/lazy"; both are of one metric. */
+static const char *pair_unit(const stk__log *log, const char *pair)
+{
+    for (size_t i = 0; i < log->benchmark_count; i++) {
+        const size_t n = strlen(log->benchmarks[i].name);
+        if (strncmp(pair, log->benchmarks[i].name, n) == 0 && pair[n] == '/')
+            return log->benchmarks[i].unit;
+    }
+    return "";
+}
+
 static void put_row(const stk__log *log, const stk__log_row *row, size_t brief, const char *line_end, stk__text *out)
 {
     stk__text text = STK__TEXT_INIT;
@@ -135,7 +148,8 @@ static void put_row(const stk__log *log, const stk__log_row *row, size_t brief, 
     for (size_t i = 0; i < log->pair_count; i++) {
         const stk__log_beside *x = &row->beside[i];
         if (x->verdict)
-            put_ratio(x->ratio, x->low, x->high, row->confidence, x->verdict, &text);
+            put_ratio(x->ratio, x->low, x->high, row->confidence,
+                      stk__count_word(pair_unit(log, log->pairs[i]), x->verdict), &text);
         put_cell(out, &text);
     }
     put_past(log, row, &text);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/log_impl.h"
 #include "bench/quantity.h"
 #include "bench/table.h"
@@ -17,14 +18,14 @@ static void put_figure(const stk__log *log, const stk__log_row *row, size_t i, s
 }
 
 /* What the ratio is to, and what it is worth: "slower, paired with 1a2b3c4", "unpaired, ...". */
-static void put_worth(const stk__log_cell *cell, stk__text *out)
+static void put_worth(const stk__log_cell *cell, const char *unit, stk__text *out)
 {
     if (!cell->against) {
         stk__text_puts(out, "no past in the log");
         return;
     }
     if (cell->verdict)
-        stk__text_printf(out, "%s, ", cell->verdict);
+        stk__text_printf(out, "%s, ", stk__count_word(unit, cell->verdict));
     stk__text_puts(out, cell->paired ? "paired with " : "unpaired, to the row of ");
     stk__text_puts(out, cell->against);
     if (cell->n == 1)
@@ -47,7 +48,7 @@ static void put_line(const stk__log *log, const stk__log_row *row, size_t i, stk
         stk__text_putc(text, ')');
     }
     stk__table_take(t, text);
-    put_worth(cell, text);
+    put_worth(cell, log->benchmarks[i].unit, text);
     stk__table_take(t, text);
 }
 

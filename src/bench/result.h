@@ -23,7 +23,10 @@ typedef enum stk__measure {
     STK__PRESSURE_CPU, /* "pressure_cpu", _io, _memory: share of the run in which some task waited (PSI) */
     STK__PRESSURE_IO,
     STK__PRESSURE_MEMORY,
-    STK__MEASURES
+    STK__MEASURES,
+    /* "instructions" in user space, of all processes of the run: only where it is asked for, right after the others. */
+    STK__INSTRUCTIONS = STK__MEASURES,
+    STK__NAMED_MEASURES
 } stk__measure;
 
 typedef struct stk__metric {
@@ -33,7 +36,7 @@ typedef struct stk__metric {
 
 /* Name, unit and direction of a stk__measure; the strings are constants. */
 stk__metric stk__measure_metric(stk__measure measure);
-/* The measure of that name; STK__MEASURES: there is none. */
+/* The measure of that name; STK__NAMED_MEASURES: there is none. */
 stk__measure stk__measure_find(const char *name);
 
 typedef struct stk__parameter {
@@ -71,6 +74,7 @@ typedef struct stk__result {
     int64_t time_s;   /* when it began, seconds since 1970; 0: not known */
     char *machine;    /* fingerprint: "AMD EPYC, 2 cores, 24 GiB, Linux 6.18"; NULL: not known */
     char *limits;     /* "1 CPU (affinity), 4.0 GiB (cgroup v1)"; NULL: none */
+    char *counted;    /* how instructions were counted: "hardware counter", "cachegrind 3.19.0"; NULL: not counted */
     char **notes;     /* what a reader should know, in order */
     size_t note_count, note_capacity;
 } stk__result;

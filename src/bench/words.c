@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 
 #include "base/banned.h"
@@ -219,7 +220,10 @@ void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t 
     switch (x->verdict) {
     case STK__FASTER:
     case STK__SLOWER:
-        stk__text_printf(out, "%s is %s", b, change_word(&r->metrics[x->metric], x->verdict == STK__FASTER));
+        if (stk__is_count(&r->metrics[x->metric]))
+            stk__text_printf(out, "%s takes %s instructions", b, x->verdict == STK__FASTER ? "fewer" : "more");
+        else
+            stk__text_printf(out, "%s is %s", b, change_word(&r->metrics[x->metric], x->verdict == STK__FASTER));
         break;
     case STK__EQUIVALENT:
         stk__text_printf(out, "%s and %s are equivalent within ", a, b);

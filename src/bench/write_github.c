@@ -23,7 +23,9 @@ static void write_extra(const stk__export *ex, size_t variant, const stk__summar
     if (c) {
         stk__text_printf(&extra, "\nverdict: %s", stk__verdict_name(c->verdict));
         stk__text_printf(&extra, " against %.200s", ex->r->variants[c->a].name);
-        if (c->valid)
+        if (c->exact)
+            stk__text_printf(&extra, "\nratio %.6g, exact", c->ratio);
+        else if (c->valid)
             stk__text_printf(&extra, "\nratio %.4g (%.4g..%.4g), p=%.3g, %s", c->ratio, c->low, c->high, c->p_holm,
                              c->paired ? "paired" : "unpaired: order not controlled");
     }

@@ -352,6 +352,28 @@ def _(call, option):
 # ---- measure, limits ----
 
 
+@case("bench", "--count")
+def _(call, option):
+    found = call.result("--rounds", "2", option, "true")
+    names = [m["name"] for m in found["metrics"]]
+    assert "instructions" in names, names
+    told = any("instructions were not counted" in note for note in found["notes"])
+    assert told != any(found["variants"][0]["measures"]["instructions"]), found
+
+
+@case("bench", "--count-runs")
+def _(call, option):
+    found = call.result("--rounds", "3", "--count-with", "valgrind", option, "2", "true")
+    counts = [x for x in found["variants"][0]["measures"]["instructions"] if x]
+    assert len(counts) == 2 or any("no valgrind" in note for note in found["notes"]), found
+
+
+@case("bench", "--count-with")
+def _(call, option):
+    found = call.result("--rounds", "1", option, "valgrind", "true")
+    assert found.get("counted", "").startswith("cachegrind") or any("no valgrind" in note for note in found["notes"]), found
+
+
 @case("bench", "--metric")
 def _(call, option):
     found = call.result("--rounds", "2", option, "a.b", "echo noise; echo '{\"a\": {\"b\": 7}}'")
