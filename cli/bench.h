@@ -5,6 +5,7 @@
 #include "bench/compare.h"
 #include "bench/experiment.h"
 #include "bench/interchange.h"
+#include "bench/log.h"
 #include "bench/suite.h"
 #include "cli.h"
 
@@ -49,12 +50,12 @@ typedef struct bench_output_options {
                 .help = "no progress line")
 
 typedef struct bench_design_options {
-    int64_t rounds, warmup, max_rounds, seed; /* below 0 when not given */
+    int64_t rounds, warmup, max_rounds, seed, count_runs; /* below 0 when not given */
     double width, quiet_share, cpus;
     uint64_t memory_bytes;
     int64_t timeout_ns;
-    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit, *keep_output;
-    bool higher_is_better, same_output, show_output, ignore_failure;
+    const char *setup, *prepare, *conclude, *cleanup, *input, *metric, *unit, *count_with, *keep_output;
+    bool higher_is_better, same_output, show_output, ignore_failure, count;
 } bench_design_options;
 
 #define BENCH_DESIGN_ROWS(T, f)                                                                                        \
@@ -83,8 +84,8 @@ typedef struct bench_design_options {
                 .help = "take a round again when others used more than this share of the CPUs; counted"),              \
         CLI_ROW(T, f.metric, const char *, CLI_TEXT, .name = "metric", .value = "NAME", .group = "Measure",            \
                 .help = "what decides: wall, user, system, cpu, rss, minor_faults, major_faults, switches, "           \
-                        "preemptions, or a number of the JSON object that the commands print as their last line "      \
-                        "(default wall)"),                                                                             \
+                        "preemptions, instructions, or a number of the JSON object that the commands print as their "  \
+                        "last line (default wall)"),                                                                   \
         CLI_ROW(T, f.unit, const char *, CLI_TEXT, .name = "unit", .value = "UNIT", .group = "Measure",                \
                 .help = "of that number: s, bytes, or any word (default: from its name)"),                             \
         CLI_ROW(T, f.higher_is_better, bool, CLI_FLAG, .name = "higher-is-better", .group = "Measure",                 \
@@ -107,6 +108,16 @@ typedef struct bench_design_options {
                 .help = "a variant that prints something else than the first gets no verdict"),                        \
         CLI_ROW(T, f.ignore_failure, bool, CLI_FLAG, .name = "ignore-failure", .letter = 'i', .group = "Commands",     \
                 .help = "time commands that end with an exit code other than 0")
+
+#define BENCH_COUNT_ROWS(T, f)                                                                                         \
+    CLI_ROW(T, f.count, bool, CLI_FLAG, .name = "count", .group = "Measure",                                           \
+            .help = "also count instructions: in hardware in every run, else by valgrind in a few slow runs"),         \
+        CLI_ROW(T, f.count_runs, int64_t, CLI_INT, .name = "count-runs", .value = "N", .min = 1, .max = 100000,        \
+                .fallback = -1, .group = "Measure",                                                                    \
+                .help = "--count with so many of valgrind's runs for each variant (default 3)"),                       \
+        CLI_ROW(T, f.count_with, const char *, CLI_TEXT, .name = "count-with", .value = "WHAT", .complete = CLI_WORDS, \
+                .words = "hardware valgrind", .group = "Measure",                                                      \
+                .help = "--count by this one alone: hardware or valgrind")
 
 /* ---- trials ---- */
 
@@ -145,7 +156,8 @@ int bench_fail(const stk_error *err);
 int bench_launcher_open(stk__launcher **out);
 void bench_launcher_close(stk__launcher *l);
 
-stk__rule bench_rule(const bench_rule_options *o);
+/* `metric`: its name, or NULL. Counts repeat better than times: smaller changes are told of them. */
+stk__rule bench_rule(const bench_rule_options *o, const char *metric);
 /* The options of a file where the command line says nothing. */
 bench_design_options bench_merge(const bench_design_options *design, const stk__suite_options *file);
 bench_rule_options bench_merge_rule(const bench_rule_options *rule, const stk__suite_options *file);
@@ -156,7 +168,7 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
                                  const bench_rule_options *rule, bool quiet);
 
 /* The metrics of an empty result: the measures, those of pipelines, and the one that decides. */
-int bench_metrics(stk__result *r, const char *metric, const char *unit, bool higher_is_better, bool pipelines);
+int bench_metrics(stk__result *r, const bench_design_options *design, bool pipelines);
 
 /* Unit and direction are for a metric that the commands print; metric may be NULL. */
 int bench_check_metric(const char *metric, const char *unit, bool higher_is_better);
@@ -193,12 +205,37 @@ int bench_check_output(const bench_output_options *output, const cli_command *co
 /* CLI_REGRESSION when a regression is past --fail-over, else `code`. */
 int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over, int code);
 
+/* ---- the change log ---- */
+
+/* A row of --log on its way. The names are its own, results and comparisons the caller's. */
+typedef struct bench_row {
+    stk__log_figure *figures;
+    size_t figure_count, figure_capacity;
+    stk__log_pair *pairs;
+    size_t pair_count, pair_capacity;
+    double confidence;
+} bench_row;
+
+void bench_row_clear(bench_row *row);
+/* One more benchmark, or comparison between two; figure->name does not count. */
+int bench_row_figure(bench_row *row, const char *name, size_t name_size, const stk__log_figure *figure);
+int bench_row_pair(bench_row *row, const char *name, const stk__comparison *comparison);
+/* For before an hour of runs: would the log take it? */
+int bench_row_fits(const bench_row *row, const char *path);
+/* Adds it and says so. Prints every benchmark against its own past unless that is told already, or JSON is printed. */
+int bench_row_append(const bench_row *row, const char *path, const stk__commit *commit, const char *message,
+                     bool interrupted, bool told);
+
 /* --ladder and --suite. */
 typedef struct bench_context {
     const bench_design_options *design;
     const bench_rule_options *rule;
     const bench_output_options *output;
     stk__launcher *launcher;
+    const bench_place *places; /* a suite's: both checkouts of --against, the older one first */
+    size_t place_count;
+    const stk__commit *commit; /* that its row is about; NULL: the one at hand */
+    const char *log, *message; /* a suite's: --log and --message */
 } bench_context;
 /* Reads the file of either; `ladder` tells which it must be. */
 int bench_suite_read(const char *path, bool ladder, stk__suite *out);
@@ -207,6 +244,17 @@ int bench_suite(const bench_context *x, const char *path);
 
 /* The format of that name, for reading or writing; false after saying that there is none. */
 bool bench_format(const cli_command *command, const char *option, const char *name, bool write, stk__bench_format *out);
+
+/* --commits; texts may be NULL. */
+typedef struct bench_commits_options {
+    const char *range, *build, *log, *suite;
+    bool rebuild;
+    int64_t every;
+    const cli_list *names, *params;
+    const cli_arguments *arguments; /* commands; none with a suite */
+} bench_commits_options;
+int bench_commits(const bench_context *x, const bench_commits_options *o);
+
 /* Reads a result of any format, gzip undone. */
 int bench_read(const char *path, const char *format, stk__result *out);
 

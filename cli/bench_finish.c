@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "bench.h"
 #include "bench/chart.h"
+#include "bench/count.h"
 #include "bench/report.h"
 #include "bench/section.h"
 #include "trace/input.h"
@@ -379,9 +380,10 @@ int bench_gate(const stk__result *r, const stk__comparisons *c, double fail_over
     const double worst = stk__worst_regression(c, r);
     if (worst > fail_over) {
         /* %g turns to exponents: 1,900 % is not a rare figure here. */
-        cli_say(worst < 1 ? "stoker: slower by %.3g %%, more than --fail-over %.4g%% allows"
-                          : "stoker: slower by %.0f %%, more than --fail-over %.6g%% allows",
-                100 * worst, 100 * fail_over);
+        cli_say(worst < 1 ? "stoker: %s by %.3g %%, more than --fail-over %.4g%% allows"
+                          : "stoker: %s by %.0f %%, more than --fail-over %.6g%% allows",
+                stk__is_count(&r->metrics[c->items[0].metric]) ? "more instructions" : "slower", 100 * worst,
+                100 * fail_over);
         return CLI_REGRESSION;
     }
     /* Silence would read as "no regression". */

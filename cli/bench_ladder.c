@@ -49,7 +49,7 @@ static int ladder_measure(ladder *z)
     stk__experiment e = bench_experiment(&z->trials, &d, &rule, z->x->output->quiet);
     e.pairs = z->step_pairs;
     e.pair_count = z->pair_count;
-    const int code = bench_metrics(&z->result, d.metric, d.unit, d.higher_is_better, z->trials.pipelines);
+    const int code = bench_metrics(&z->result, &d, z->trials.pipelines);
     return code == CLI_OK ? bench_run(&e, z->x->launcher, &z->result) : code;
 }
 
@@ -138,7 +138,7 @@ static int ladder_finish(ladder *z, int code)
 {
     stk_error err = {0};
     const bench_rule_options options = bench_merge_rule(z->x->rule, &z->suite.options);
-    const stk__rule rule = bench_rule(&options);
+    const stk__rule rule = bench_rule(&options, z->result.metrics[z->result.primary].name);
     const size_t metric = z->result.primary;
     if (stk__compare(&z->result, &rule, z->step_pairs, z->pair_count, metric, &z->steps, &err) != STK_OK ||
         stk__compare(&z->result, &rule, z->whole_pairs, z->pair_count, metric, &z->whole, &err) != STK_OK)

@@ -34,9 +34,14 @@ void bench_launcher_close(stk__launcher *l)
     stk__launcher_stop(l);
 }
 
-stk__rule bench_rule(const bench_rule_options *o)
+static bool decides_by_counts(const char *metric)
 {
-    const double usual = o->min_effect < 0 ? 0.02 : o->min_effect;
+    return metric && strcmp(metric, stk__measure_metric(STK__INSTRUCTIONS).name) == 0;
+}
+
+stk__rule bench_rule(const bench_rule_options *o, const char *metric)
+{
+    const double usual = o->min_effect >= 0 ? o->min_effect : decides_by_counts(metric) ? 0.001 : 0.02;
     /* A gate below the usual effect asks for changes of its own size: else what it is for would be "equivalent". */
     const bool gated = o->min_effect < 0 && o->fail_over >= 0 && o->fail_over < usual;
     return (stk__rule){.confidence = o->confidence,
@@ -74,6 +79,7 @@ bench_design_options bench_merge(const bench_design_options *design, const stk__
         out.memory_bytes = file->limits.memory_bytes;
     if (!out.timeout_ns)
         out.timeout_ns = file->timeout_ns;
+    out.count = out.count || file->count > 0;
     out.input = out.input ? out.input : file->input;
     out.metric = out.metric ? out.metric : file->metric;
     out.unit = out.unit ? out.unit : file->unit;
@@ -95,7 +101,9 @@ static void show_progress(void *context, const stk__progress *p)
 {
     stk__text t = STK__TEXT_INIT;
     (void)context;
-    if (p->warming)
+    if (p->counting)
+        stk__text_printf(&t, "bench: counting instructions under valgrind, run %zu of %zu", p->done + 1, p->runs);
+    else if (p->warming)
         stk__text_printf(&t, "bench: warm-up, run %zu of %zu", p->done + 1, p->runs);
     else
         stk__text_printf(&t, "bench: round %zu of %zu, run %zu of %zu", p->round + 1, p->rounds, p->done + 1, p->runs);
@@ -113,6 +121,14 @@ static bool stop_wanted(void *context)
 {
     (void)context;
     return cli_interrupted();
+}
+
+/* Three runs show whether counts repeat; those that do not are tested, which takes a dozen. */
+enum { COUNT_RUNS = 3, COUNT_MOST = 12 };
+
+static bool counts(const bench_design_options *d)
+{
+    return d->count || d->count_with || d->count_runs > 0 || decides_by_counts(d->metric);
 }
 
 stk__experiment bench_experiment(const bench_trials *trials, const bench_design_options *d,
@@ -134,7 +150,14 @@ stk__experiment bench_experiment(const bench_trials *trials, const bench_design_
                    .output = d->show_output ? STK__OUTPUT_SHOW : STK__OUTPUT_DISCARD,
                    .limits = {.cpus = d->cpus > 0 ? d->cpus : 0, .memory_bytes = d->memory_bytes},
                    .timeout_ns = d->timeout_ns},
-        .rule = bench_rule(rule),
+        .count = !counts(d)          ? 0
+                 : d->count_runs > 0 ? (size_t)d->count_runs
+                                     : COUNT_RUNS,
+        .count_with = !d->count_with                           ? STK__COUNT_ANYHOW
+                      : strcmp(d->count_with, "hardware") == 0 ? STK__COUNT_HARDWARE
+                                                               : STK__COUNT_VALGRIND,
+        .count_most = d->count_runs > 0 ? (size_t)d->count_runs : COUNT_MOST,
+        .rule = bench_rule(rule, d->metric),
         .progress = quiet ? NULL : show_progress,
         .cancelled = stop_wanted,
     };
@@ -164,12 +187,16 @@ static stk_status add_named(stk__result *r, const char *name, const char *unit, 
     return stk__result_add_metric(r, name, unit ? unit : guess, rate || higher_is_better, NULL, err);
 }
 
-static stk_status add_metrics(stk__result *r, const char *metric, const char *unit, bool higher_is_better,
-                              bool pipelines, stk_error *err)
+static stk_status add_metrics(stk__result *r, const bench_design_options *d, bool pipelines, stk_error *err)
 {
+    const char *metric = d->metric ? d->metric : "wall";
     STK_TRY(stk__result_add_measures(r, err));
+    if (counts(d)) {
+        const stk__metric row = stk__measure_metric(STK__INSTRUCTIONS);
+        STK_TRY(stk__result_add_metric(r, row.name, row.unit, row.higher_is_better, NULL, err));
+    }
     if (stk__result_metric(r, metric) == SIZE_MAX)
-        STK_TRY(add_named(r, metric, unit, higher_is_better, err));
+        STK_TRY(add_named(r, metric, d->unit, d->higher_is_better, err));
     static const char *const told[] = {"samples_per_s", "consumer_wait_s", "cpu_per_1000"};
     for (size_t i = 0; pipelines && i < STK_COUNT(told); i++) {
         if (stk__result_metric(r, told[i]) == SIZE_MAX)
@@ -182,7 +209,7 @@ static stk_status add_metrics(stk__result *r, const char *metric, const char *un
 int bench_check_metric(const char *metric, const char *unit, bool higher_is_better)
 {
     const stk__measure m = stk__measure_find(metric ? metric : "wall");
-    if (m == STK__MEASURES || (!unit && !higher_is_better))
+    if (m == STK__NAMED_MEASURES || (!unit && !higher_is_better))
         return CLI_OK;
     const stk__metric row = stk__measure_metric(m);
     return cli_usage_error(
@@ -191,14 +218,13 @@ int bench_check_metric(const char *metric, const char *unit, bool higher_is_bett
         unit ? "unit" : "higher-is-better", row.name, row.unit);
 }
 
-int bench_metrics(stk__result *r, const char *metric, const char *unit, bool higher_is_better, bool pipelines)
+int bench_metrics(stk__result *r, const bench_design_options *design, bool pipelines)
 {
     stk_error err = {0};
-    const int code = bench_check_metric(metric, unit, higher_is_better);
+    const int code = bench_check_metric(design->metric, design->unit, design->higher_is_better);
     if (code != CLI_OK)
         return code;
-    metric = metric ? metric : "wall";
-    const stk_status status = add_metrics(r, metric, unit, higher_is_better, pipelines, &err);
+    const stk_status status = add_metrics(r, design, pipelines, &err);
     return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 

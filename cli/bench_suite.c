@@ -1,36 +1,21 @@
-/* stoker bench --suite: many comparisons and limits as one table, for the terminal, a page and programs. */
+/* stoker bench --suite: many benchmarks, comparisons and limits from one file, each measured on its own. */
 #include <math.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "bench.h"
-#include "bench/machine.h"
-#include "bench/quantity.h"
-#include "bench/section.h"
+#include "bench/count.h"
+#include "bench_suite.h"
 
 #include "base/banned.h"
 
 enum { MOST_FILE = 16 << 20 };
 
-/* One line of the table. */
-typedef struct row {
-    const stk__suite_entry *entry;
-    stk__result result;
-    double value, low, high; /* compare: how many times as good a is as b; measure: median, least, greatest */
-    size_t n;
-    bool covered;            /* low and high are at the confidence that was asked for */
-    bool judged, met, clear; /* clear: the whole interval, or every run, lies on that side of the target */
-    char *failure;           /* why there are no figures, or NULL */
-} row;
-
-typedef struct table {
-    const bench_context *x;
-    stk__suite suite;
-    row *rows;
-    size_t count;
-    bool interrupted;
-} table;
+static int no_memory(void)
+{
+    cli_say("stoker: out of memory");
+    return CLI_FAILED;
+}
 
 int bench_suite_read(const char *path, bool ladder, stk__suite *out)
 {
@@ -49,21 +34,24 @@ int bench_suite_read(const char *path, bool ladder, stk__suite *out)
     return status == STK_OK ? CLI_OK : bench_fail(&err);
 }
 
-static int table_read(table *z, const char *path)
+static int table_read(suite_table *z, const char *path)
 {
     const int code = bench_suite_read(path, false, &z->suite);
     if (code != CLI_OK)
         return code;
     z->rows = stk__calloc(z->suite.entry_count, sizeof *z->rows);
-    if (z->rows)
-        return CLI_OK;
-    cli_say("stoker: out of memory");
-    return CLI_FAILED;
+    if (!z->rows)
+        return no_memory();
+    for (size_t i = 0; i < z->suite.entry_count; i++)
+        z->rows[i].entry = &z->suite.entries[i];
+    return CLI_OK;
 }
 
-static void table_clear(table *z)
+static void table_clear(suite_table *z)
 {
     for (size_t i = 0; z->rows && i < z->suite.entry_count; i++) {
+        stk__comparisons_clear(&z->rows[i].beside);
+        stk__comparisons_clear(&z->rows[i].past);
         stk__result_clear(&z->rows[i].result);
         stk__free(z->rows[i].failure);
     }
@@ -71,24 +59,68 @@ static void table_clear(table *z)
     stk__suite_clear(&z->suite);
 }
 
-/* ---- measuring ---- */
+/* ---- what to run ---- */
 
-static const char *side_name(const stk__suite_entry *e, bool b)
+const char *suite_side_name(const stk__suite_entry *e, size_t side)
 {
-    const char *given = b ? e->b_name : e->a_name;
-    return given ? given : !e->b ? e->name : b ? "b" : "a";
+    const char *given = side ? e->b_name : e->a_name;
+    return given ? given : !e->b ? e->name : side ? "b" : "a";
 }
 
-static int row_trials(const table *z, const row *w, const stk__suite_options *options, bench_trials *out)
+void suite_column(const stk__suite_entry *e, size_t side, const bench_place *place, stk__text *out)
+{
+    stk__text_puts(out, e->name);
+    if (e->b)
+        stk__text_printf(out, " %s", suite_side_name(e, side));
+    if (place)
+        stk__text_printf(out, " @ %s", place->label);
+}
+
+char *suite_directory(const bench_place *place, const char *directory)
+{
+    if (directory && directory[0] == '/')
+        return stk__strdup(directory);
+    stk__text t = STK__TEXT_INIT;
+    stk__text_puts(&t, place->directory);
+    if (directory)
+        stk__text_printf(&t, "/%s", directory);
+    if (!t.failed)
+        return t.data;
+    stk__text_clear(&t);
+    return NULL;
+}
+
+static int add_trial(const suite_table *z, const suite_row *w, size_t side, const bench_place *place,
+                     const stk__suite_options *options, bench_trials *out)
 {
     const stk__suite_entry *e = w->entry;
-    int code = bench_trials_add(out, side_name(e, false), e->a, options, z->x->design);
-    if (code == CLI_OK && e->b)
-        code = bench_trials_add(out, side_name(e, true), e->b, options, z->x->design);
+    stk__text name = STK__TEXT_INIT;
+    stk__text_puts(&name, suite_side_name(e, side));
+    if (place)
+        stk__text_printf(&name, " @ %s", place->label);
+    int code = name.failed ? no_memory() : bench_trials_add(out, name.data, side ? e->b : e->a, options, z->x->design);
+    stk__text_clear(&name);
+    if (code != CLI_OK || !place)
+        return code;
+    stk__trial *t = &out->items[out->count - 1];
+    stk__free(t->directory);
+    t->directory = suite_directory(place, options->directory);
+    return t->directory ? CLI_OK : no_memory();
+}
+
+static int row_trials(const suite_table *z, const suite_row *w, const stk__suite_options *options, bench_trials *out)
+{
+    int code = CLI_OK;
+    for (size_t side = 0; side < suite_sides(w->entry) && code == CLI_OK; side++) {
+        for (size_t p = 0; p < suite_places(z) && code == CLI_OK; p++)
+            code = add_trial(z, w, side, z->x->place_count ? &z->x->places[p] : NULL, options, out);
+    }
     return code;
 }
 
-static void row_judge(row *w)
+/* ---- figures ---- */
+
+static void row_judge(suite_row *w)
 {
     const stk__suite_entry *e = w->entry;
     w->judged = !isnan(e->at_least) || !isnan(e->at_most);
@@ -109,13 +141,23 @@ static void row_judge(row *w)
         w->met = false;
 }
 
-static stk_status row_compare(row *w, const stk__rule *rule, stk_error *err)
+/* The sides as they are today, whatever else was measured beside them. */
+static void row_view(const suite_table *z, suite_row *w)
+{
+    const size_t places = suite_places(z), sides = suite_sides(w->entry);
+    for (size_t side = 0; side < sides; side++)
+        w->sides[side] = w->result.variants[side * places + places - 1];
+    w->view = w->result;
+    w->view.variants = w->sides;
+    w->view.variant_count = sides;
+}
+
+static stk_status row_compare(suite_row *w, const stk__rule *rule, stk_error *err)
 {
     const stk__compare_pair pair = {0, 1};
-    const stk__result *r = &w->result;
-    stk__comparisons c;
-    STK_TRY(stk__compare(r, rule, &pair, 1, r->primary, &c, err));
-    const stk__comparison *x = &c.items[0];
+    const stk__result *r = &w->view;
+    STK_TRY(stk__compare(r, rule, &pair, 1, r->primary, &w->beside, err));
+    const stk__comparison *x = &w->beside.items[0];
     /* The ratio is b / a. Of a time that is how many times as fast a is; of a rate it is the other way round. */
     const bool turn = r->metrics[r->primary].higher_is_better;
     w->value = turn ? 1 / x->ratio : x->ratio;
@@ -123,22 +165,26 @@ static stk_status row_compare(row *w, const stk__rule *rule, stk_error *err)
     w->high = turn ? 1 / x->low : x->high;
     w->n = x->n;
     w->covered = x->valid && (x->paired ? x->pair.covered : x->free.covered);
-    stk_status status = STK_OK;
-    if (x->withheld) {
-        /* Computes something else, or has no ratio: no figure that could be taken for a verdict. */
-        w->failure = stk__strdup(x->withheld);
-        status = w->failure ? STK_OK : stk__nomem(strlen(x->withheld), err);
-    }
-    stk__comparisons_clear(&c);
-    return status;
+    if (!x->withheld)
+        return STK_OK;
+    /* Computes something else, or has no ratio: no figure that could be taken for a verdict. */
+    w->failure = stk__strdup(x->withheld);
+    return w->failure ? STK_OK : stk__nomem(strlen(x->withheld), err);
 }
 
-static stk_status row_figures(row *w, const stk__rule *rule, stk_error *err)
+static stk_status row_describe(suite_row *w, stk_error *err)
 {
     stk__summary s;
-    if (w->entry->b)
-        return row_compare(w, rule, err);
-    const stk__variant *v = &w->result.variants[0];
+    const stk__variant *v = &w->view.variants[0];
+    if (stk__is_count(&w->result.metrics[w->result.primary])) {
+        const stk__counts c = stk__counts_of(v, w->result.primary); /* not every run has one */
+        w->value = c.median;
+        w->low = c.least;
+        w->high = c.most;
+        w->n = c.n;
+        w->covered = true;
+        return STK_OK;
+    }
     STK_TRY(stk__describe(v->values[w->result.primary], v->runs, &s, err));
     w->value = s.median;
     w->low = s.min;
@@ -148,325 +194,181 @@ static stk_status row_figures(row *w, const stk__rule *rule, stk_error *err)
     return STK_OK;
 }
 
-static int row_measure(table *z, row *w)
+/* Each side against the older commit; judged once more when all rows are there. */
+static stk_status row_past(const suite_table *z, suite_row *w, const stk__rule *rule, stk_error *err)
 {
-    const stk__suite_options options = stk__suite_merge(&z->suite.options, &w->entry->options);
-    const bench_design_options d = bench_merge(z->x->design, &options);
-    const bench_rule_options rule_options = bench_merge_rule(z->x->rule, &options);
-    const stk__rule rule = bench_rule(&rule_options);
-    const stk__compare_pair pair = {0, 1};
+    const stk__compare_pair pairs[] = {{0, 1}, {2, 3}};
+    if (!z->x->place_count)
+        return STK_OK;
+    return stk__compare(&w->result, rule, pairs, suite_sides(w->entry), w->result.primary, &w->past, err);
+}
+
+static stk_status row_figures(const suite_table *z, suite_row *w, const stk__rule *rule, stk_error *err)
+{
+    row_view(z, w);
+    STK_TRY(row_past(z, w, rule, err));
+    STK_TRY(w->entry->b ? row_compare(w, rule, err) : row_describe(w, err));
+    if (!w->failure)
+        row_judge(w);
+    return STK_OK;
+}
+
+/* ---- measuring ---- */
+
+/* One run is one run: whoever asks for a single round does not want another before it. */
+static bench_design_options row_design(const suite_table *z, const stk__suite_options *options)
+{
+    bench_design_options d = bench_merge(z->x->design, options);
+    if (d.rounds == 1 && d.warmup < 0)
+        d.warmup = 0;
+    return d;
+}
+
+static int row_run(suite_table *z, suite_row *w, const stk__suite_options *options, const bench_rule_options *rule)
+{
+    const bench_design_options d = row_design(z, options);
+    /* With --width it is the intervals that are told which must be narrow. */
+    const stk__compare_pair own = {0, 1}, past[] = {{0, 1}, {2, 3}};
     bench_trials trials = {0};
-    stk_error err = {0};
-    int code = row_trials(z, w, &options, &trials);
+    int code = row_trials(z, w, options, &trials);
     if (code == CLI_OK)
-        code = bench_metrics(&w->result, d.metric, d.unit, d.higher_is_better, true);
+        code = bench_metrics(&w->result, &d, true);
     if (code == CLI_OK) {
-        stk__experiment e = bench_experiment(&trials, &d, &rule_options, z->x->output->quiet);
-        e.pairs = &pair;
-        e.pair_count = w->entry->b ? 1 : 0;
+        stk__experiment e = bench_experiment(&trials, &d, rule, z->x->output->quiet);
+        e.pairs = z->x->place_count ? past : &own;
+        e.pair_count = z->x->place_count ? suite_sides(w->entry) : w->entry->b ? 1 : 0;
         code = bench_run(&e, z->x->launcher, &w->result);
     }
-    z->interrupted = w->result.interrupted;
-    const bool measured = w->result.variant_count && w->result.variants[0].runs;
-    if (code == CLI_OK && measured && row_figures(w, &rule, &err) != STK_OK)
-        code = bench_fail(&err);
-    if (code == CLI_OK && measured && !w->failure)
-        row_judge(w);
-    else if (!w->failure)
-        w->failure = stk__strdup(w->result.interrupted ? "interrupted" : "did not run");
     bench_trials_clear(&trials);
     return code;
 }
 
-/* ---- words ---- */
-
-static const char *row_unit(const row *w)
+static int row_measure(suite_table *z, suite_row *w)
 {
-    return w->entry->b || !w->result.metric_count ? "" : w->result.metrics[w->result.primary].unit;
-}
-
-static void put_figure(stk__text *t, const row *w, double value)
-{
-    if (w->entry->b)
-        stk__ratio(t, value);
-    else
-        stk__quantity(t, value, row_unit(w));
-}
-
-static void put_range(stk__text *t, const row *w)
-{
-    put_figure(t, w, w->low);
-    stk__text_puts(t, " to ");
-    put_figure(t, w, w->high);
-}
-
-static void put_target(stk__text *t, const row *w)
-{
-    const stk__suite_entry *e = w->entry;
-    if (!isnan(e->at_least)) {
-        stk__text_puts(t, "at least ");
-        put_figure(t, w, e->at_least);
-    }
-    if (!isnan(e->at_most)) {
-        stk__text_puts(t, isnan(e->at_least) ? "at most " : ", at most ");
-        put_figure(t, w, e->at_most);
-    }
-}
-
-static const char *outcome(const row *w)
-{
-    if (!w->judged)
-        return "";
-    if (!w->entry->b || w->clear)
-        return w->met ? "ok" : "MISSED";
-    return w->met ? "ok, within noise" : "MISSED, within noise";
-}
-
-static void print_row(const row *w)
-{
-    stk__text t = STK__TEXT_INIT, line = STK__TEXT_INIT;
-    stk__text_printf(&t, "%s: ", w->entry->name);
-    if (w->failure) {
-        stk__text_puts(&t, w->failure);
-    } else {
-        put_figure(&t, w, w->value);
-        stk__text_puts(&t, " (");
-        put_range(&t, w);
-        stk__text_printf(&t, ", n=%zu)", w->n);
-        if (w->judged) {
-            stk__text_puts(&t, "  ");
-            put_target(&t, w);
-            stk__text_printf(&t, ": %s", outcome(w));
-        }
-    }
-    /* Names and units come from the file. */
-    cli_text_escaped(&line, t.failed ? "" : t.data);
-    line.failed = line.failed || t.failed;
-    stk__text_clear(&t);
-    stk__text_putc(&line, '\n');
-    cli_out_text(&line);
-    cli_out_flush();
-}
-
-/* ---- the page ---- */
-
-static void page_ratios(const table *z, stk__text *t)
-{
-    stk__text_printf(
-        t, "| work | median | %.4g %% interval, or least to greatest | runs | target |  |\n|---|---|---|---|---|---|\n",
-        100 * z->x->rule->confidence);
-    for (size_t i = 0; i < z->count; i++) {
-        const row *w = &z->rows[i];
-        stk__text_puts(t, "| ");
-        stk__markdown_cell(t, w->entry->name);
-        if (w->failure) {
-            stk__text_puts(t, " | ");
-            stk__markdown_cell(t, w->failure);
-            stk__text_puts(t, " |  |  |  |  |\n");
-            continue;
-        }
-        stk__text_puts(t, " | ");
-        put_figure(t, w, w->value);
-        stk__text_puts(t, " | ");
-        put_range(t, w);
-        stk__text_printf(t, " | %zu | ", w->n);
-        put_target(t, w);
-        stk__text_printf(t, " | %s |\n", outcome(w));
-    }
-}
-
-static double median_of(const stk__variant *v, size_t metric)
-{
-    stk__summary s;
-    for (size_t i = 0; i < v->runs; i++) {
-        if (!isfinite(v->values[metric][i]))
-            return NAN;
-    }
-    return v->runs && stk__describe(v->values[metric], v->runs, &s, NULL) == STK_OK ? s.median : NAN;
-}
-
-static void page_contestants(const table *z, stk__text *t)
-{
-    stk__text_puts(t, "\n| work | who | median | CPU time | CPU-seconds per 1,000 samples | peak memory |\n"
-                      "|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < z->count; i++) {
-        const stk__result *r = &z->rows[i].result;
-        if (z->rows[i].failure || !z->rows[i].entry->b)
-            continue;
-        for (size_t k = 0; k < r->variant_count; k++) {
-            const stk__variant *v = &r->variants[k];
-            const double per_1000 = median_of(v, stk__result_metric(r, "cpu_per_1000"));
-            stk__text_puts(t, "| ");
-            stk__markdown_cell(t, z->rows[i].entry->name);
-            stk__text_puts(t, " | ");
-            stk__markdown_cell(t, v->name);
-            stk__text_puts(t, " | ");
-            stk__quantity(t, median_of(v, r->primary), r->metrics[r->primary].unit);
-            stk__text_puts(t, " | ");
-            stk__quantity(t, median_of(v, STK__CPU), "s");
-            if (isfinite(per_1000))
-                stk__text_printf(t, " | %.3g | ", per_1000);
-            else
-                stk__text_puts(t, " |  | ");
-            stk__quantity(t, median_of(v, STK__RSS), "bytes");
-            stk__text_puts(t, " |\n");
-        }
-    }
-}
-
-/* The seed that all rows share, and their limits, each once. */
-static void put_circumstances(const table *z, const char *before, stk__text *t)
-{
-    const char *last = "";
-    stk__text_printf(t, "%sorder: random blocks, seed %lld\n", before, (long long)z->x->design->seed);
-    for (size_t i = 0; i < z->count; i++) {
-        const char *limits = z->rows[i].result.limits;
-        if (limits && strcmp(limits, last) != 0)
-            stk__text_printf(t, "%slimits: %s\n", before, limits);
-        last = limits ? limits : last;
-    }
-}
-
-static void page_notes(const table *z, stk__text *t)
-{
-    size_t retaken = 0, dropped = 0;
-    for (size_t i = 0; i < z->count; i++) {
-        retaken += z->rows[i].result.retaken;
-        dropped += z->rows[i].result.dropped;
-    }
-    stk__text_putc(t, '\n');
-    put_circumstances(z, "- ", t);
-    for (size_t i = 0; i < z->suite.note_count; i++) {
-        stk__text_puts(t, "- ");
-        stk__markdown_cell(t, z->suite.notes[i]);
-        stk__text_putc(t, '\n');
-    }
-    for (size_t i = 0; i < z->count; i++) {
-        for (size_t k = 0; k < z->rows[i].result.note_count; k++) {
-            stk__text_puts(t, "- ");
-            stk__markdown_cell(t, z->rows[i].entry->name);
-            stk__text_puts(t, ": ");
-            stk__markdown_cell(t, z->rows[i].result.notes[k]);
-            stk__text_putc(t, '\n');
-        }
-    }
-    if (retaken)
-        stk__text_printf(t, "- %zu rounds were taken again because others used the machine\n", retaken);
-    if (dropped)
-        stk__text_printf(t, "- %zu rounds were left out because a run failed\n", dropped);
-}
-
-static int table_page(const table *z)
-{
-    if (!z->x->output->into)
-        return CLI_OK;
-    stk__text t = STK__TEXT_INIT;
-    stk__text_puts(&t, "Machine: ");
-    stk__machine_describe(&t);
-    stk__text_puts(&t, ".\n\n");
-    page_ratios(z, &t);
-    page_contestants(z, &t);
-    page_notes(z, &t);
-    const int code = t.failed ? CLI_FAILED : bench_write_page(z->x->output, t.data);
-    stk__text_clear(&t);
+    const stk__suite_options options = stk__suite_merge(&z->suite.options, &w->entry->options);
+    const bench_rule_options rule_options = bench_merge_rule(z->x->rule, &options);
+    const stk__rule rule = bench_rule(&rule_options, options.metric ? options.metric : z->x->design->metric);
+    stk_error err = {0};
+    int code = row_run(z, w, &options, &rule_options);
+    z->interrupted = w->result.interrupted;
+    if (code == CLI_OK && suite_measured(w) && row_figures(z, w, &rule, &err) != STK_OK)
+        code = bench_fail(&err);
+    w->whole = code == CLI_OK && suite_measured(w);
+    if (!w->whole && !w->failure)
+        w->failure = stk__strdup(w->result.interrupted ? "interrupted" : "did not run");
     return code;
 }
 
-/* ---- JSON ---- */
-
-static void json_row(stk__text *t, const row *w)
-{
-    stk__text_puts(t, "{\"name\":");
-    stk__text_json_str(t, w->entry->name);
-    stk__text_printf(t, ",\"kind\":\"%s\",\"limits\":", w->entry->b ? "compare" : "measure");
-    if (w->result.limits)
-        stk__text_json_str(t, w->result.limits);
-    else
-        stk__text_puts(t, "null");
-    if (w->failure) {
-        stk__text_puts(t, ",\"failure\":");
-        stk__text_json_str(t, w->failure);
-    } else {
-        const struct {
-            const char *key;
-            double value;
-        } numbers[] = {{"value", w->value},
-                       {"low", w->low},
-                       {"high", w->high},
-                       {"at_least", w->entry->at_least},
-                       {"at_most", w->entry->at_most}};
-        for (size_t i = 0; i < STK_COUNT(numbers); i++) {
-            stk__text_printf(t, ",\"%s\":", numbers[i].key);
-            stk__text_json_double(t, numbers[i].value);
-        }
-        stk__text_printf(t, ",\"n\":%zu,\"met\":%s", w->n, !w->judged ? "null" : w->met ? "true" : "false");
-    }
-    stk__text_putc(t, '}');
-}
-
-static void table_json(const table *z)
-{
-    stk__text t = STK__TEXT_INIT;
-    stk__text_puts(&t, "{\"stoker\":\"suite\",\"title\":");
-    stk__text_json_str(&t, z->suite.title ? z->suite.title : "");
-    stk__text_printf(&t, ",\"seed\":%lld,\"interrupted\":%s", (long long)z->x->design->seed,
-                     z->interrupted ? "true" : "false");
-    stk__text_puts(&t, ",\"rows\":[");
-    for (size_t i = 0; i < z->count; i++) {
-        stk__text_puts(&t, i ? "," : "");
-        json_row(&t, &z->rows[i]);
-    }
-    stk__text_puts(&t, "]}\n");
-    cli_out_text(&t);
-}
-
-/* ---- in order ---- */
-
-static int table_run(table *z)
+static int table_run(suite_table *z)
 {
     int code = CLI_OK;
     for (size_t i = 0; i < z->suite.entry_count && !z->interrupted; i++) {
-        row *w = &z->rows[z->count++];
-        w->entry = &z->suite.entries[i];
+        suite_row *w = &z->rows[z->count++];
         /* One that fails is told and leaves its row; the others still run. */
         const int one = row_measure(z, w);
         code = code == CLI_OK ? one : code;
         if (!z->x->output->json)
-            print_row(w);
+            suite_print_row(w);
     }
     return code;
 }
 
-static int table_finish(const table *z, int code)
+/* All benchmarks are looked at together, so they share the risk of a false alarm: those that can have a verdict at all. */
+static int judge_past(suite_table *z)
 {
-    size_t missed = 0, targets = 0, without = 0;
+    stk_error err = {0};
+    size_t count = 0;
+    stk__compare_set *sets = stk__calloc(z->count ? z->count : 1, sizeof *sets);
+    if (!sets)
+        return no_memory();
     for (size_t i = 0; i < z->count; i++) {
-        const stk__suite_entry *e = z->rows[i].entry;
-        without += z->rows[i].failure && (!isnan(e->at_least) || !isnan(e->at_most));
-        targets += z->rows[i].judged;
-        missed += z->rows[i].judged && !z->rows[i].met;
+        suite_row *w = &z->rows[i];
+        if (w->past.count && w->result.variants[0].runs >= STK__LEAST_ROUNDS)
+            sets[count++] = (stk__compare_set){&w->result, &w->past};
     }
-    if (z->x->output->json) {
-        table_json(z);
-    } else {
+    const stk_status status = stk__compare_together(sets, count, &err);
+    stk__free(sets);
+    return status == STK_OK ? CLI_OK : bench_fail(&err);
+}
+
+/* ---- the end ---- */
+
+typedef struct suite_outcome {
+    size_t missed, targets, without; /* targets that were missed, all that were judged, that could not be */
+    size_t slower, open, withheld;   /* benchmarks by their past: past the gate, undecided, not to be decided */
+} suite_outcome;
+
+static void count_past(const suite_table *z, const suite_row *w, suite_outcome *out)
+{
+    const double fail_over = z->x->rule->fail_over;
+    for (size_t i = 0; i < w->past.count; i++) {
+        const stk__comparisons one = {.items = &w->past.items[i], .count = 1, .rule = w->past.rule};
+        const double worse = stk__worst_regression(&one, &w->result);
+        stk__text name = STK__TEXT_INIT;
+        suite_column(w->entry, i, NULL, &name);
+        if (worse > fail_over) {
+            out->slower++;
+            cli_say("stoker: %s is slower by %.3g %%, more than --fail-over %.4g%% allows",
+                    name.failed ? "" : name.data, 100 * worse, 100 * fail_over);
+        } else if (one.items->verdict == STK__INCONCLUSIVE) {
+            out->open += !one.items->withheld;
+            out->withheld += one.items->withheld != NULL;
+        }
+        stk__text_clear(&name);
+    }
+}
+
+static suite_outcome count_rows(const suite_table *z)
+{
+    suite_outcome out = {0};
+    for (size_t i = 0; i < z->count; i++) {
+        const suite_row *w = &z->rows[i];
+        const stk__suite_entry *e = w->entry;
+        out.without += w->failure && (!isnan(e->at_least) || !isnan(e->at_most));
+        out.targets += w->judged;
+        out.missed += w->judged && !w->met;
+        if (z->x->rule->fail_over >= 0)
+            count_past(z, w, &out);
+    }
+    return out;
+}
+
+/* Silence would read as "no regression". */
+static int table_gate(const suite_table *z, int code)
+{
+    if (z->x->rule->fail_over < 0 || code != CLI_OK)
+        return code;
+    const suite_outcome out = count_rows(z);
+    if (out.missed)
+        cli_say("stoker: %zu of %zu targets were missed", out.missed, out.targets);
+    if (out.missed || out.slower)
+        return CLI_REGRESSION;
+    if (out.open)
+        cli_say("stoker: --fail-over cannot tell yet: %zu benchmark%s inconclusive", out.open,
+                out.open == 1 ? " is" : "s are");
+    if (out.withheld)
+        cli_say("stoker: --fail-over cannot tell: %zu benchmark%s no verdict", out.withheld,
+                out.withheld == 1 ? " has" : "s have");
+    if (out.without)
+        cli_say("stoker: %zu targets could not be judged", out.without);
+    return out.without || out.withheld ? CLI_FAILED : CLI_OK;
+}
+
+static int table_finish(suite_table *z, int code)
+{
+    const int judged = judge_past(z);
+    code = code == CLI_OK ? judged : code;
+    if (!z->x->output->json) {
         stk__text t = STK__TEXT_INIT;
-        put_circumstances(z, "", &t);
+        suite_print_past(z);
+        suite_circumstances(z, "", &t);
         cli_out_text(&t);
     }
-    const int page = z->interrupted ? CLI_OK : table_page(z);
-    if (z->interrupted)
-        return CLI_INTERRUPTED;
-    if (code == CLI_OK)
-        code = page;
-    if (code == CLI_OK && missed && z->x->rule->fail_over >= 0) {
-        cli_say("stoker: %zu of %zu targets were missed", missed, targets);
-        return CLI_REGRESSION;
-    }
-    if (code == CLI_OK && without && z->x->rule->fail_over >= 0) {
-        cli_say("stoker: %zu targets could not be judged", without);
-        return CLI_FAILED;
-    }
-    return code;
+    const int codes[] = {z->x->output->json ? suite_json(z) : CLI_OK, z->interrupted ? CLI_OK : suite_page(z),
+                         suite_exports(z), suite_log_append(z)};
+    for (size_t i = 0; i < STK_COUNT(codes); i++)
+        code = code == CLI_OK ? codes[i] : code;
+    return z->interrupted ? CLI_INTERRUPTED : table_gate(z, code);
 }
 
 int bench_suite(const bench_context *given, const char *path)
@@ -476,12 +378,10 @@ int bench_suite(const bench_context *given, const char *path)
     design.seed = (int64_t)bench_seed(given->design);
     bench_context own = *given;
     own.design = &design;
-    const bench_context *x = &own;
-    table z = {.x = x};
-    int code = CLI_OK;
-    if (x->output->svg || x->output->exports.count)
-        return cli_usage_error(&cli_command_bench, "--suite makes a table: no --svg and no --export");
-    code = table_read(&z, path);
+    suite_table z = {.x = &own};
+    int code = table_read(&z, path);
+    if (code == CLI_OK)
+        code = suite_log_fits(&z);
     if (code == CLI_OK) {
         code = table_run(&z);
         code = table_finish(&z, code);

@@ -16,7 +16,9 @@ typedef struct bench_options {
     bench_rule_options rule;
     bench_output_options output;
     cli_list names, params;
-    const char *against, *candidate, *build, *ladder, *suite, *log, *message;
+    const char *against, *candidate, *build, *ladder, *suite, *log, *message, *commits;
+    bool rebuild;
+    int64_t every;
 } bench_options;
 
 /* One comparison on its way. */
@@ -58,32 +60,70 @@ static void label_commit(const stk__commit *c, char out[24])
     stk__text_printf(&t, "%s%s", c->brief, c->dirty ? "+" : "");
 }
 
+/* Both commits of --against with their labels; none without it. */
+typedef struct both_places {
+    char labels[2][24];
+    bench_place items[2];
+    size_t count;
+} both_places;
+
+static int make_places(session *s, both_places *out)
+{
+    const bench_options *o = s->o;
+    out->count = 0;
+    if (!o->against)
+        return CLI_OK;
+    const int code = check_out(s);
+    if (code != CLI_OK)
+        return code;
+    for (size_t i = 0; i < 2; i++) {
+        label_commit(&s->checkouts.commits[i], out->labels[i]);
+        out->items[i] = (bench_place){s->checkouts.directories[i], out->labels[i]};
+    }
+    if (strcmp(out->labels[0], out->labels[1]) == 0)
+        return cli_usage_error(&cli_command_bench, "--against %s is the commit %s itself: there is nothing to compare",
+                               o->against, out->labels[0]);
+    out->count = 2;
+    return CLI_OK;
+}
+
 static int make_trials(session *s, const cli_arguments *arguments)
 {
     const bench_options *o = s->o;
-    char labels[2][24];
-    bench_place places[2];
-    size_t place_count = 0;
-    if (o->against) {
-        const int code = check_out(s);
-        if (code != CLI_OK)
-            return code;
-        for (size_t i = 0; i < 2; i++) {
-            label_commit(&s->checkouts.commits[i], labels[i]);
-            places[i] = (bench_place){s->checkouts.directories[i], labels[i]};
-        }
-        if (strcmp(labels[0], labels[1]) == 0)
-            return cli_usage_error(&cli_command_bench,
-                                   "--against %s is the commit %s itself: there is nothing to compare", o->against,
-                                   labels[0]);
-        place_count = 2;
-    }
+    both_places places;
+    const int placed = make_places(s, &places);
+    if (placed != CLI_OK)
+        return placed;
     const int code = bench_trials_make(&s->trials, arguments->items, arguments->count, &o->names, &o->params,
-                                       &o->design, places, place_count);
+                                       &o->design, places.items, places.count);
     if (code == CLI_OK && o->against && s->trials.pipelines)
         cli_say(
             "stoker: both commits' pipeline files are run by this build of Stoker; give a command to compare builds");
     return code;
+}
+
+/* The file is read once more by the suite itself: what is wrong with it is told before anything is built. */
+static int run_suite(session *s)
+{
+    const bench_options *o = s->o;
+    stk__suite suite = {0};
+    both_places places;
+    int code = bench_suite_read(o->suite, false, &suite);
+    stk__suite_clear(&suite);
+    if (code == CLI_OK)
+        code = make_places(s, &places);
+    if (code != CLI_OK)
+        return code;
+    const bench_context x = {.design = &o->design,
+                             .rule = &o->rule,
+                             .output = &o->output,
+                             .launcher = s->launcher,
+                             .places = places.items,
+                             .place_count = places.count,
+                             .commit = places.count ? &s->checkouts.commits[1] : NULL,
+                             .log = o->log,
+                             .message = o->message};
+    return bench_suite(&x, o->suite);
 }
 
 /* ---- running ---- */
@@ -113,7 +153,7 @@ static int run_trials(session *s)
     stk__experiment e = bench_experiment(&s->trials, d, &o->rule, o->output.quiet);
     e.pairs = s->pairs;
     e.pair_count = s->pair_count;
-    int code = bench_metrics(&s->result, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&s->result, d, s->trials.pipelines);
     return code == CLI_OK ? bench_run(&e, s->launcher, &s->result) : code;
 }
 
@@ -143,39 +183,73 @@ static void add_notes(session *s)
     }
 }
 
+/* ---- the log ---- */
+
+/* With --against the column is the command, without the commit behind it. */
+static size_t column_size(const char *name, bool against)
+{
+    const char *end = NULL;
+    for (const char *at = name; against && (at = strstr(at, " @ ")); at++)
+        end = at;
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
+/* "stored/lazy" */
+static int add_pair(const stk__result *r, const stk__compare_pair *pair, const stk__comparison *c, bench_row *row)
+{
+    stk__text name = STK__TEXT_INIT;
+    stk__text_printf(&name, "%s/%s", r->variants[pair->b].name, r->variants[pair->a].name);
+    const int code = name.failed ? CLI_FAILED : bench_row_pair(row, name.data, c);
+    stk__text_clear(&name);
+    return code;
+}
+
+/*
+ * The row of a result, which may have no runs yet. Commits are the past of their commands; variants of one commit are
+ * columns side by side, with the ratios that the run is about.
+ */
+static int make_row(const session *s, const stk__result *r, const char *against, bench_row *row)
+{
+    int code = CLI_OK;
+    row->confidence = s->o->rule.confidence;
+    for (size_t i = 0; i < r->variant_count && !s->o->against && code == CLI_OK; i++) {
+        const char *name = r->variants[i].name;
+        code = bench_row_figure(row, name, strlen(name), &(stk__log_figure){.result = r, .variant = i});
+    }
+    for (size_t i = 0; i < s->pair_count && code == CLI_OK; i++) {
+        const stk__compare_pair *pair = &s->pairs[i];
+        const stk__comparison *c = s->comparisons.count ? &s->comparisons.items[i] : NULL;
+        const char *name = r->variants[pair->b].name;
+        const stk__log_figure f = {.result = r, .variant = pair->b, .past = c, .against = against};
+        code = s->o->against ? bench_row_figure(row, name, column_size(name, true), &f) : add_pair(r, pair, c, row);
+    }
+    return code;
+}
+
 static int append_log(session *s)
 {
     stk_error err = {0};
     const bench_options *o = s->o;
     stk__commit here = s->checkouts.commits[1];
+    char against[24];
+    bench_row row = {0};
     if (!o->log)
         return CLI_OK;
     if (!o->against && stk__git_here(s->launcher, NULL, &here, &err) != STK_OK)
         return bench_fail(&err);
-    if (!here.hash[0])
-        cli_say("stoker: no git commit here: the row of %s has none", o->log);
-    stk__text description = STK__TEXT_INIT;
-    stk__text_puts(&description, o->message ? o->message : here.subject);
-    if (s->result.interrupted)
-        stk__text_puts(&description, " (interrupted)");
-    const stk__log_entry entry = {.result = &s->result,
-                                  .comparisons = &s->comparisons,
-                                  .commit = &here,
-                                  .description = description.failed ? o->message : description.data,
-                                  .against = o->against};
-    const stk_status status = stk__log_append(o->log, &entry, &err);
-    stk__text_clear(&description);
-    if (status != STK_OK)
-        return bench_fail(&err);
-    cli_say("stoker: added a row to %s", o->log);
-    return CLI_OK;
+    label_commit(&s->checkouts.commits[0], against);
+    int code = make_row(s, &s->result, against, &row);
+    if (code == CLI_OK)
+        code = bench_row_append(&row, o->log, &here, o->message, s->result.interrupted, o->output.json || o->against);
+    bench_row_clear(&row);
+    return code;
 }
 
 static int finish(session *s, int code)
 {
     stk_error err = {0};
     const bench_options *o = s->o;
-    const stk__rule rule = bench_rule(&o->rule);
+    const stk__rule rule = bench_rule(&o->rule, o->design.metric);
     if (stk__compare(&s->result, &rule, s->pairs, s->pair_count, s->result.primary, &s->comparisons, &err) != STK_OK)
         return bench_fail(&err);
     add_notes(s);
@@ -197,26 +271,32 @@ static int check_log(const session *s)
     const bench_options *o = s->o;
     const bench_design_options *d = &o->design;
     stk__result r = {0};
+    bench_row row = {0};
     stk_error err = {0};
     if (!o->log)
         return CLI_OK;
-    int code = bench_metrics(&r, d->metric, d->unit, d->higher_is_better, s->trials.pipelines);
+    int code = bench_metrics(&r, d, s->trials.pipelines);
     stk_status status = STK_OK;
     for (size_t i = 0; code == CLI_OK && status == STK_OK && i < s->trials.count; i++)
         status = stk__result_add_variant(&r, s->trials.items[i].name, "", s->trials.items[i].group, NULL, &err);
-    if (code == CLI_OK && status == STK_OK)
-        status = stk__log_fits(o->log, &(stk__log_entry){.result = &r, .against = o->against}, &err);
+    if (status != STK_OK)
+        code = bench_fail(&err);
+    if (code == CLI_OK)
+        code = make_row(s, &r, NULL, &row);
+    if (code == CLI_OK)
+        code = bench_row_fits(&row, o->log);
+    bench_row_clear(&row);
     stk__result_clear(&r);
-    return status == STK_OK ? code : bench_fail(&err);
+    return code;
 }
 
 static int run_session(session *s, const cli_arguments *arguments)
 {
     int code = make_trials(s, arguments);
     if (code == CLI_OK)
-        code = check_log(s);
-    if (code == CLI_OK)
         code = plan_pairs(s);
+    if (code == CLI_OK)
+        code = check_log(s);
     if (code == CLI_OK)
         code = run_trials(s);
     if (any_rounds(s))
@@ -257,23 +337,49 @@ static int check_message(const bench_options *o)
                            stk__parse_int64(o->message, &number) ? "; the number of rounds is --rounds" : "");
 }
 
+static int check_commits(const bench_options *o)
+{
+    const cli_command *me = &cli_command_bench;
+    if (!o->commits && (o->rebuild || o->every > 0))
+        return cli_usage_error(me, "--%s is for --commits", o->rebuild ? "rebuild" : "every");
+    if (!o->commits && !o->against && (o->build || o->candidate))
+        return cli_usage_error(me, "--%s is for --against%s", o->build ? "build" : "candidate",
+                               o->build ? " and --commits" : "");
+    if (!o->commits)
+        return CLI_OK;
+    if (o->against || o->candidate || o->ladder)
+        return cli_usage_error(me, "--commits and --%s are two things; give one of them",
+                               o->against     ? "against"
+                               : o->candidate ? "candidate"
+                                              : "ladder");
+    if (o->message)
+        return cli_usage_error(me, "--message is for one commit; rows of --commits have the subjects of theirs");
+    if (o->design.keep_output)
+        return cli_usage_error(me, "--keep-output is for one comparison, --commits makes many");
+    return CLI_OK;
+}
+
 static int check(const bench_options *o, const cli_arguments *arguments)
 {
     const cli_command *me = &cli_command_bench;
     const char *file = o->ladder ? "--ladder" : o->suite ? "--suite" : NULL;
+    const int commits = check_commits(o);
+    if (commits != CLI_OK)
+        return commits;
     if (o->ladder && o->suite)
         return cli_usage_error(me, "--ladder and --suite are two things; give one of them");
-    if (file && (arguments->count || o->against || o->params.count || o->names.count || o->log))
-        return cli_usage_error(
-            me, "%s takes everything from its file: no commands, --against, --param, --name or --log", file);
+    if (file && (arguments->count || o->params.count || o->names.count))
+        return cli_usage_error(me, "%s takes its commands from the file: none here, and no --param or --name", file);
+    if (o->ladder && (o->against || o->log))
+        return cli_usage_error(me, "--ladder compares its steps: no --against and no --log");
+    if (o->suite && !o->commits && o->output.svg)
+        return cli_usage_error(me, "--suite makes a table: no --svg; 'bench history --svg' draws its --log");
     if (!file && !arguments->count)
         return cli_usage_error(me, "no command to measure; try: stoker bench 'COMMAND A' 'COMMAND B'");
     for (size_t i = 0; i < arguments->count; i++) {
         if (!arguments->items[i][strspn(arguments->items[i], " \t\n")])
             return cli_usage_error(me, "command %zu is empty", i + 1);
     }
-    if ((o->build || o->candidate) && !o->against)
-        return cli_usage_error(me, "--%s is for --against", o->build ? "build" : "candidate");
     int code = check_message(o);
     if (code == CLI_OK)
         code = file ? CLI_OK : bench_check_subcommand(arguments);
@@ -291,9 +397,16 @@ static int check(const bench_options *o, const cli_arguments *arguments)
         return cli_usage_error(me, "--keep-output takes what --show-output lets through; give one of them");
     if (o->design.same_output && o->design.show_output)
         return cli_usage_error(me, "--same-output must keep what --show-output lets through; give one of them");
-    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__MEASURES)
+    if (o->design.show_output && o->design.metric && stk__measure_find(o->design.metric) == STK__NAMED_MEASURES)
         return cli_usage_error(me, "--metric %s must keep what --show-output lets through; give one of them",
                                o->design.metric);
+    if (o->design.count_with && strcmp(o->design.count_with, "hardware") != 0 &&
+        strcmp(o->design.count_with, "valgrind") != 0)
+        return cli_usage_error(me, "--count-with wants hardware or valgrind, found '%s'", o->design.count_with);
+    if (o->design.width > 0 && o->design.metric &&
+        strcmp(o->design.metric, stk__measure_metric(STK__INSTRUCTIONS).name) == 0)
+        return cli_usage_error(me, "--width is for times; counts of instructions repeat, and --count-runs says how "
+                                   "often they are taken");
     if (o->rule.confidence >= 1)
         return cli_usage_error(me, "--confidence wants less than 100%%");
     if (o->design.cpus == 0)
@@ -323,12 +436,22 @@ static int bench_command_run(const void *options, const cli_arguments *arguments
     if (o->design.keep_output)
         code = make_directory(o->design.keep_output);
     warn_about_gate(o);
-    const bench_context x = {&o->design, &o->rule, &o->output, s.launcher};
+    const bench_context x = {.design = &o->design, .rule = &o->rule, .output = &o->output, .launcher = s.launcher};
+    const bench_commits_options commits = {.range = o->commits,
+                                           .build = o->build,
+                                           .log = o->log,
+                                           .suite = o->suite,
+                                           .rebuild = o->rebuild,
+                                           .every = o->every,
+                                           .names = &o->names,
+                                           .params = &o->params,
+                                           .arguments = arguments};
     if (code == CLI_OK)
-        code = o->ladder  ? bench_ladder(&x, o->ladder)
-               : o->suite ? bench_suite(&x, o->suite)
-                          : run_session(&s, arguments);
-    stk__checkouts_clear(s.launcher, &s.checkouts);
+        code = o->commits  ? bench_commits(&x, &commits)
+               : o->ladder ? bench_ladder(&x, o->ladder)
+               : o->suite  ? run_suite(&s)
+                           : run_session(&s, arguments);
+    stk__checkouts_clear(&s.checkouts);
     bench_trials_clear(&s.trials);
     stk__comparisons_clear(&s.comparisons);
     stk__result_clear(&s.result);
@@ -348,20 +471,28 @@ static const cli_option bench_options_table[] = {
             "again for combinations"),
     CLI_ROW(bench_options, against, const char *, CLI_TEXT, .name = "against", .value = "REV", .group = "Commits",
             .help = "check out that commit and this one side by side, and compare the command in both"),
+    CLI_ROW(bench_options, commits, const char *, CLI_TEXT, .name = "commits", .value = "A..B", .group = "Commits",
+            .help = "compare each commit of the range with the one before it, in the same rounds; A is the baseline; "
+                    "with a command or --suite"),
     CLI_ROW(bench_options, build, const char *, CLI_TEXT, .name = "build", .value = "CMD", .group = "Commits",
-            .help = "run in both checkouts first, as in 'make'"),
+            .help = "run in each checkout first, as in 'make'; of --commits, once for each commit: builds are kept"),
+    CLI_ROW(bench_options, rebuild, bool, CLI_FLAG, .name = "rebuild", .group = "Commits",
+            .help = "build commits again that --commits has built before"),
+    CLI_ROW(bench_options, every, int64_t, CLI_INT, .name = "every", .value = "N", .min = 1, .max = 1000,
+            .fallback = -1, .group = "Commits", .help = "of --commits only each N-th, counted from the newest"),
     CLI_ROW(bench_options, candidate, const char *, CLI_TEXT, .name = "candidate", .value = "REV", .group = "Commits",
             .help = "in place of this commit (default: HEAD with the changes to tracked files)"),
     CLI_ROW(bench_options, ladder, const char *, CLI_TEXT, .name = "ladder", .value = "FILE", .complete = CLI_FILES,
             .group = "Files",
             .help = "steps of an optimisation from a TOML file: each over the one before, and in all"),
     CLI_ROW(bench_options, suite, const char *, CLI_TEXT, .name = "suite", .value = "FILE", .complete = CLI_FILES,
-            .group = "Files", .help = "many comparisons and limits from a TOML file, as one table"),
+            .group = "Files", .help = "benchmarks, comparisons and limits from a TOML file, as one table"),
     CLI_ROW(bench_options, log, const char *, CLI_TEXT, .name = "log", .value = "FILE", .complete = CLI_FILES,
             .group = "Log", .help = "add a row to this Markdown table (PERF.md), and to the CSV file beside it"),
     CLI_ROW(bench_options, message, const char *, CLI_TEXT, .name = "message", .letter = 'm', .value = "TEXT",
             .group = "Log", .help = "what changed (default: the subject of the commit)"),
     BENCH_DESIGN_ROWS(bench_options, design),
+    BENCH_COUNT_ROWS(bench_options, design),
     BENCH_RULE_ROWS(bench_options, rule),
     BENCH_OUTPUT_ROWS(bench_options, output),
     CLI_OPTION_END,
@@ -399,7 +530,11 @@ static const cli_example bench_examples[] = {
     {"two pipelines, on one core with 4 GB", "stoker bench --cpus 1 --memory 4G lazy.stoker stored.stoker"},
     {"what did my change do? (the tree as it is against the last commit)",
      "stoker bench --against HEAD --build make build/app"},
-    {"keep a log by commit", "stoker bench --against HEAD~1 --build make --log PERF.md -m 'fused normalise' build/app"},
+    {"which commit made it slower? (with a log it goes on where it was)",
+     "stoker bench --commits v1.2..main --build make --log PERF.md build/app"},
+    {"keep a log by commit", "stoker bench --suite perf.toml --log PERF.md -m 'fused normalise'"},
+    {"the same, with each benchmark against the last commit in the same rounds",
+     "stoker bench --suite perf.toml --against HEAD~1 --build make --log PERF.md"},
     {"how does it scale?", "stoker bench -P threads=1,2,4 'cifar.stoker --threads {threads}'"},
     {"in CI: exit code 3 when it is more than 5 % slower", "stoker bench --fail-over 5% ./old ./new"},
     {"until the interval is at most 3 % wide", "stoker bench --width 3% ./old ./new"},
@@ -410,8 +545,9 @@ const cli_command cli_command_bench = {
     .name = "bench",
     .summary = "compare commands and pipelines in turns, with a verdict",
     .usage =
-        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n--ladder FILE | "
-        "--suite FILE",
+        "[OPTION]... COMMAND|FILE.stoker [COMMAND|FILE.stoker]...\n--against REV [--build CMD] COMMAND...\n"
+        "--commits A..B [--build CMD] [--log FILE.md] COMMAND...\n--ladder FILE\n"
+        "--suite FILE [--against REV [--build CMD]] [--log FILE.md]",
     .about =
         "Runs every variant once in each round, in random order, and compares round by round: drift and "
         "noise of the machine hit all of them alike. Commands that run one after the other look different when they are not.\n"

@@ -44,7 +44,7 @@ static int compare_all(const compare_options *o, stk__result *r)
     stk__compare_pair *pairs = NULL;
     size_t count = 0;
     stk__comparisons c = {0};
-    const stk__rule rule = bench_rule(&o->rule);
+    const stk__rule rule = bench_rule(&o->rule, r->metrics[r->primary].name);
     stk_status status = stk__compare_groups(r, &pairs, &count, &err);
     if (status == STK_OK)
         status = stk__compare(r, &rule, pairs, count, r->primary, &c, &err);

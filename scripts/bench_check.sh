@@ -23,4 +23,5 @@ fi
 export PATH=$PWD/$environment/bin:$PATH
 python tests/python/test_bench_formats.py build
 python tests/python/test_bench_log.py build
+python tests/python/test_change_points.py build
 actionlint examples/ci/*.yml

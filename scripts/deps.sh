@@ -51,6 +51,7 @@ for wish in "$@"; do
         need_command c++ g++
         need_command git git
         need_command hyperfine hyperfine
+        need_command valgrind valgrind
         [ -e /usr/share/benchmark/compare.py ] || missing+=(libbenchmark-tools)
         need_venv
         ;;

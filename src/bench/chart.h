@@ -3,7 +3,7 @@
 #define STK_BENCH_CHART_H
 
 #include "bench/compare.h"
-#include "bench/log.h"
+#include "bench/history.h"
 #include "bench/result.h"
 
 /* Each run as a dot, median and interval of the median, by variant; then the ratios with their intervals and verdicts. */
@@ -15,14 +15,14 @@ stk_status stk__chart_comparison(const stk__result *r, const stk__comparisons *c
  */
 stk_status stk__chart_ladder(const stk__result *r, const stk__comparisons *steps, const stk__comparisons *whole,
                              const char *title, stk__text *out, stk_error *err);
-/* Benchmarks of a log over its rows, with sd, and marks where a verdict says faster or slower. */
-stk_status stk__chart_history(const stk__log *log, const char *title, stk__text *out, stk_error *err);
+/* Benchmarks of a log over its rows, with sd, their levels and steps, and marks where a verdict says faster or slower. */
+stk_status stk__chart_history(const stk__history *h, const char *title, stk__text *out, stk_error *err);
 
 /* For the terminal, at most `width` columns; ASCII only unless `unicode`. */
 void stk__text_comparison(const stk__result *r, const stk__comparisons *c, size_t width, bool unicode, stk__text *out);
 void stk__text_ladder(const stk__result *r, const stk__comparisons *steps, const stk__comparisons *whole, size_t width,
                       bool unicode, stk__text *out);
-/* A line per benchmark: name, sparkline, first, last, change; then the newest rows as a table. */
-void stk__text_history(const stk__log *log, size_t width, bool unicode, stk__text *out);
+/* A line per benchmark: name, sparkline, first, last, change, and below it its steps; then the newest rows as a table. */
+void stk__text_history(const stk__history *h, size_t width, bool unicode, stk__text *out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "bench/compare.h"
+#include "bench/count.h"
 #include "stats/ranks.h"
 
 #include "base/banned.h"
@@ -113,18 +114,31 @@ static stk_status measure(const sides *s, double confidence, uint64_t seed, stk_
     return STK_OK;
 }
 
+/* Counts that repeat need no test: what differs, differs. */
+static bool measure_exactly(const stk__result *r, stk__comparison *c, const sides *s)
+{
+    if (!stk__count_exact(r, c->a, c->b, c->metric, &c->ratio, &c->low, &c->high))
+        return false;
+    c->exact = c->valid = c->pair.covered = c->free.covered = true;
+    c->median = c->rest = c->ratio;
+    c->means = (stk__means){.ratio = c->ratio, .low = c->low, .high = c->high, .p = NAN};
+    c->n = STK_MIN(s->na, s->nb);
+    return true;
+}
+
 static stk_status compare_one(const stk__result *r, double confidence, stk__comparison *c, stk_error *err)
 {
     sides s;
     const stk__variant *a = &r->variants[c->a], *b = &r->variants[c->b];
     c->ratio = c->low = c->high = c->p = c->p_holm = c->median = c->rest = c->noise = NAN;
     c->means = (stk__means){NAN, NAN, NAN, NAN};
+    c->cpu = (stk__offer){0};
     stk_status status = sides_take(a, b, c->metric, r->paired, &s, err);
     if (status == STK_OK && (!s.na || !s.nb))
         status = withhold(c, "there are no runs to compare", err);
     else if (status == STK_OK && (!all_positive(s.a, s.na) || !all_positive(s.b, s.nb)))
         status = withhold(c, "some values are 0, which have no ratio", err);
-    else if (status == STK_OK)
+    else if (status == STK_OK && !measure_exactly(r, c, &s))
         status = measure(&s, confidence, r->seed, c, err);
     sides_clear(&s);
     return status;
@@ -138,13 +152,13 @@ static stk_status correct(stk__comparisons *c, stk_error *err)
         return stk__nomem(c->count * sizeof *p, err);
     size_t n = 0;
     for (size_t i = 0; i < c->count; i++) {
-        if (c->items[i].valid)
+        if (c->items[i].valid && !c->items[i].exact)
             p[n++] = fmin(1, c->items[i].p / STK__RANK_SHARE);
     }
     stk_status status = n ? stk__holm(p, n, p, err) : STK_OK;
     n = 0;
     for (size_t i = 0; i < c->count && status == STK_OK; i++) {
-        if (c->items[i].valid)
+        if (c->items[i].valid && !c->items[i].exact)
             c->items[i].p_holm = p[n++];
     }
     stk__free(p);
@@ -228,8 +242,8 @@ static stk_status judge(const stk__result *r, const stk__comparisons *set, size_
     stk__rule rule = set->rule;
     rule.higher_is_better = r->metrics[c->metric].higher_is_better;
     c->means.p = fmin(1, c->means.p * (double)valid);
-    c->verdict = decide(&rule, c, c->p_holm);
-    if (c->verdict == STK__INCONCLUSIVE)
+    c->verdict = decide(&rule, c, c->exact ? 0 : c->p_holm);
+    if (c->verdict == STK__INCONCLUSIVE && !c->exact)
         c->more_rounds = plan_rounds(&rule, c, valid);
     return offer_cpu(r, &rule, valid, c, err);
 }
@@ -259,6 +273,52 @@ stk_status stk__compare(const stk__result *r, const stk__rule *rule, const stk__
         return status;
     }
     *out = set;
+    return STK_OK;
+}
+
+/* Holm over copies; p_holm goes back to where they came from. */
+static stk_status correct_together(const stk__compare_set *sets, size_t count, size_t all, stk_error *err)
+{
+    stk__comparisons joined = {.items = stk__calloc(all ? all : 1, sizeof *joined.items)};
+    if (!joined.items)
+        return stk__nomem(all * sizeof *joined.items, err);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            joined.items[joined.count++] = sets[i].comparisons->items[k];
+    }
+    const stk_status status = correct(&joined, err);
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sets[i].comparisons->count; k++)
+            sets[i].comparisons->items[k].p_holm = joined.items[next++].p_holm;
+    }
+    stk__free(joined.items);
+    return status;
+}
+
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err)
+{
+    size_t all = 0, valid = 0;
+    for (size_t i = 0; i < count; i++)
+        all += sets[i].comparisons->count;
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        const double confidence = stk__rule_confidence(&set->rule, all);
+        for (size_t k = 0; k < set->count; k++) {
+            STK_TRY(compare_one(sets[i].result, confidence, &set->items[k], err));
+            valid += set->items[k].valid;
+        }
+    }
+    STK_TRY(correct_together(sets, count, all, err));
+    for (size_t i = 0; i < count; i++) {
+        stk__comparisons *set = sets[i].comparisons;
+        set->family = all;
+        for (size_t k = 0; k < set->count; k++) {
+            set->items[k].verdict = STK__INCONCLUSIVE;
+            set->items[k].more_rounds = 0;
+            STK_TRY(judge(sets[i].result, set, valid, &set->items[k], err));
+        }
+    }
     return STK_OK;
 }
 

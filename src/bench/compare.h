@@ -36,6 +36,7 @@ typedef struct stk__comparison {
     stk__verdict verdict;
     stk__offer cpu;
     size_t more_rounds; /* when inconclusive; 0: cannot be said */
+    bool exact;         /* counts that repeat: low and high are the extremes of all runs, and there is no p */
     char *withheld;     /* why it is inconclusive when that is not a matter of statistics, or NULL */
 } stk__comparison;
 
@@ -62,6 +63,16 @@ void stk__comparisons_clear(stk__comparisons *c);
 double stk__comparison_far(const stk__comparison *c);
 /* Inconclusive, and the means are why: the medians are the same, and some runs are not. */
 bool stk__comparison_by_means(const stk__comparison *c, const stk__rule *rule);
+
+/*
+ * Sets of different results, each made by stk__compare, become one family: intervals, Holm and verdicts as if all had
+ * been compared in one call. For benchmarks that ran one after the other and are judged together.
+ */
+typedef struct stk__compare_set {
+    const stk__result *result;
+    stk__comparisons *comparisons;
+} stk__compare_set;
+stk_status stk__compare_together(const stk__compare_set *sets, size_t count, stk_error *err);
 
 /* Worst regression as a fraction (0.05: 5 % worse), by the mean where that tells; 0 when none is slower by verdict. */
 double stk__worst_regression(const stk__comparisons *c, const stk__result *r);

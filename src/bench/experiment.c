@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "bench/count.h"
 #include "bench/design.h"
 #include "bench/experiment.h"
 #include "bench/machine.h"
@@ -31,6 +32,7 @@ typedef struct lab {
     size_t rounds;                /* wanted, as known so far */
     size_t accepted, failed_in_a_row, failed;
     size_t attempts; /* at the round at hand */
+    bool counting;   /* the rounds are over */
     double *values;  /* [trial][metric] of the round at hand */
     int *exit_codes;
     size_t *order;
@@ -47,6 +49,12 @@ static void tell(const lab *x, size_t done, bool warming)
 {
     if (!x->e->progress)
         return;
+    if (x->counting) {
+        const size_t all = x->e->trial_count * STK_MAX(x->e->count, done / x->e->trial_count + 1);
+        const stk__progress p = {.counting = true, .done = done, .runs = all, .left_s = NAN};
+        x->e->progress(x->e->context, &p);
+        return;
+    }
     const size_t runs = x->e->trial_count * (warming ? x->e->warmup : 1);
     stk__progress p = {
         .round = x->accepted, .rounds = x->rounds, .done = done, .runs = runs, .warming = warming, .left_s = NAN};
@@ -74,6 +82,8 @@ static stk_status fail(const lab *x, size_t trial, const char *when, stk_error *
 {
     const stk__trial *t = &x->e->trials[trial];
     const char *why = x->why.data ? x->why.data : "failed";
+    if (x->e->out_failed)
+        *x->e->out_failed = trial;
     if (!t->command || strcmp(t->name, t->command) == 0)
         return stk_error_set(err, STK_IO, "'%.200s'%s: %s", t->name, when, why);
     return stk_error_set(err, STK_IO, "%.60s ('%.200s')%s: %s", t->name, t->command, when, why);
@@ -102,6 +112,11 @@ static bool by_width(const lab *x)
     return x->e->width > 0 && x->e->pair_count > 0;
 }
 
+static bool decided_by_counts(const lab *x)
+{
+    return x->e->count && x->r->primary == STK__INSTRUCTIONS;
+}
+
 /* Only the time of the warm-up goes into it, never what it compares. */
 static size_t choose_rounds(const lab *x, double round_s)
 {
@@ -109,10 +124,11 @@ static size_t choose_rounds(const lab *x, double round_s)
         return x->e->max_rounds ? x->e->max_rounds : DEFAULT_MOST;
     if (x->e->rounds)
         return x->e->rounds;
-    if (!(round_s > 0))
-        return AUTO_LEAST;
-    const double fit = AUTO_S / round_s;
-    return fit <= AUTO_LEAST ? AUTO_LEAST : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
+    const size_t least = x->e->least ? x->e->least : AUTO_LEAST;
+    if (!(round_s > 0) || decided_by_counts(x))
+        return least; /* counts repeat, or take so long that rounds do not matter */
+    const double fit = (x->e->seconds > 0 ? x->e->seconds : AUTO_S) / round_s;
+    return fit <= (double)least ? least : fit >= AUTO_MOST ? AUTO_MOST : (size_t)fit;
 }
 
 /* Share of the machine that others took since `start`, or 0 where that cannot be known. */
@@ -221,6 +237,68 @@ static stk_status all_rounds(lab *x, stk_error *err)
     return STK_OK;
 }
 
+/* ---- counting apart from the rounds ---- */
+
+/* The k-th count of each trial stands with its k-th run. Again: so far the wrong tool counted. */
+static stk_status count_once(lab *x, size_t k, bool *out_failed, bool *out_again, stk_error *err)
+{
+    for (size_t t = 0; t < x->e->trial_count; t++) {
+        double value = NAN;
+        if (interrupted(x))
+            return STK_CANCELLED;
+        tell(x, k * x->e->trial_count + t, false);
+        STK_TRY(stk__process_count(x->processes, t, k, &value, out_failed, &x->why, err));
+        *out_again = stk__process_counts_anew(x->processes);
+        if (*out_failed || *out_again)
+            return STK_OK;
+        x->r->variants[t].values[STK__INSTRUCTIONS][k] = value;
+    }
+    return STK_OK;
+}
+
+/* The fixed number; then, where they decide and do not repeat, as many as a test needs. */
+static bool more_counts(const lab *x, size_t done)
+{
+    if (done >= x->accepted || done < x->e->count)
+        return done < x->accepted;
+    if (x->r->primary != STK__INSTRUCTIONS || done >= x->e->count_most)
+        return false;
+    for (size_t t = 0; t < x->e->trial_count; t++) {
+        const stk__counts c = stk__counts_of(&x->r->variants[t], STK__INSTRUCTIONS);
+        if (stk__counts_spread(&c) > STK__COUNT_REPEATS)
+            return true;
+    }
+    return false;
+}
+
+static void forget_counts(const lab *x)
+{
+    for (size_t t = 0; t < x->e->trial_count; t++)
+        for (size_t i = 0; i < x->r->variants[t].runs; i++)
+            x->r->variants[t].values[STK__INSTRUCTIONS][i] = NAN;
+}
+
+/* Runs after the rounds, since they are far too slow to be timed. Where one fails, the times stay. */
+static stk_status count_apart(lab *x, stk_error *err)
+{
+    if (x->e->measure || !x->e->count || !stk__process_counts_apart(x->processes))
+        return STK_OK;
+    bool failed = false, again = false;
+    x->counting = true;
+    stk__text_reset(&x->why);
+    for (size_t k = 0; more_counts(x, k) && !failed;) {
+        STK_TRY(count_once(x, k, &failed, &again, err));
+        k = again ? 0 : k + 1;
+    }
+    if (!failed)
+        return STK_OK;
+    forget_counts(x);
+    const char *why = x->why.data ? x->why.data : "valgrind failed";
+    if (x->r->primary == STK__INSTRUCTIONS)
+        return stk_error_set(err, STK_IO, "instructions could not be counted: %s", why);
+    return stk__result_note(x->r, err, "instructions were not counted: %s", why);
+}
+
 static stk_status lab_open(lab *x, stk__launcher *l, stk_error *err)
 {
     const stk__experiment *e = x->e;
@@ -248,7 +326,8 @@ static stk_status run(lab *x, stk_error *err)
     double round_s = NAN;
     STK_TRY(warm_up(x, &round_s, err));
     x->rounds = choose_rounds(x, round_s);
-    return all_rounds(x, err);
+    STK_TRY(all_rounds(x, err));
+    return count_apart(x, err);
 }
 
 stk_status stk__experiment_run(const stk__experiment *e, stk__launcher *l, stk__result *r, stk_error *err)

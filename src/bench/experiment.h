@@ -21,22 +21,32 @@ typedef stk_status stk__measure_fn(void *context, size_t trial, size_t round, do
                                    stk__text *why, stk_error *err);
 
 typedef struct stk__progress {
+    bool counting; /* instructions, after the rounds: `done` of `runs` */
     size_t round, rounds; /* at hand, from 0; rounds: as known so far */
     size_t done, runs;    /* runs of this round, or of the warm-up, that are done, and all of them */
     bool warming;
     double left_s; /* estimate; NaN: not known */
 } stk__progress;
 
+/* How instructions are counted: in hardware where that can be had, else by valgrind; or by the one that is asked for. */
+typedef enum stk__count_with { STK__COUNT_ANYHOW, STK__COUNT_HARDWARE, STK__COUNT_VALGRIND } stk__count_with;
+
 typedef struct stk__experiment {
     stk__trial *trials;
     size_t trial_count;
     size_t warmup;     /* runs of each before the first round */
     size_t rounds;     /* fixed number; 0: chosen from the time that the warm-up took: 12 to 50 within about 10 s */
+    size_t least;      /* in place of these 12; 0: 12 */
+    double seconds;    /* in place of these 10; 0: 10 */
     double width;      /* > 0: rounds go on until every interval of the pairs has high/low - 1 <= width ... */
     size_t max_rounds; /* ... but not past this */
     uint64_t seed;
     double quiet; /* > 0: a round in which others took more than this share of the machine is taken again, twice at
                       most; then it is kept, and counted */
+    size_t count;      /* runs in which instructions are counted, where not every run can; 0: they are not counted. The
+                          metric STK__INSTRUCTIONS must be there */
+    stk__count_with count_with;
+    size_t count_most; /* as many when they decide and differ from run to run */
     bool ignore_failure; /* a non-zero exit code is no failure */
     bool same_output;
     const char *keep_directory; /* standard output of each measured run goes to a file there, "B-0003.out"; NULL: none */
@@ -48,6 +58,7 @@ typedef struct stk__experiment {
     void (*progress)(void *context, const stk__progress *progress);
     bool (*cancelled)(void *context);
     void *context;
+    size_t *out_failed; /* which trial's failures ended it, when some did; may be NULL */
     /* In place of processes, for tests and for functions; may be NULL. */
     stk__measure_fn *measure;
     void *measure_context;

@@ -139,7 +139,7 @@ stk_status stk__import_counter(stk__import *in, const char *name, const char *un
                                size_t *out_index)
 {
     const stk__measure m = stk__measure_find(name);
-    if (m == STK__MEASURES)
+    if (m == STK__NAMED_MEASURES)
         return stk__import_metric(in, name, unit, higher_is_better, out_index);
     const stk__metric row = stk__measure_metric(m);
     return stk__import_metric(in, name, row.unit, row.higher_is_better, out_index);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/export.h"
 #include "bench/import.h"
 #include "bench/report.h"
@@ -329,6 +330,15 @@ static stk_status unite_metrics(stk__result *made, const stk__result *from, stk_
     return STK_OK;
 }
 
+/* Counts of two tools do not compare: one counts each repetition of a string instruction, one the instruction. */
+static bool counted_otherwise(const stk__result *made, const stk__result *from, size_t metric)
+{
+    if (!stk__is_count(&made->metrics[metric]) || !made->counted || !from->counted)
+        return false;
+    const size_t n = strcspn(made->counted, " ");
+    return n != strcspn(from->counted, " ") || memcmp(made->counted, from->counted, n) != 0;
+}
+
 static stk_status copy_runs(stk__result *made, size_t variant, const stk__result *from, const stk__variant *v,
                             stk_error *err)
 {
@@ -336,7 +346,7 @@ static stk_status copy_runs(stk__result *made, size_t variant, const stk__result
     size_t *source = stk__calloc(made->metric_count + 1, sizeof *source);
     stk_status status = row && source ? STK_OK : stk__nomem(made->metric_count * sizeof *row, err);
     for (size_t m = 0; status == STK_OK && m < made->metric_count; m++)
-        source[m] = stk__result_metric(from, made->metrics[m].name);
+        source[m] = counted_otherwise(made, from, m) ? SIZE_MAX : stk__result_metric(from, made->metrics[m].name);
     for (size_t i = 0; status == STK_OK && i < v->runs; i++) {
         for (size_t m = 0; m < made->metric_count; m++)
             row[m] = source[m] == SIZE_MAX ? NAN : v->values[source[m]][i];
@@ -403,6 +413,7 @@ static stk_status join_notes(stk__result *made, const stk__result *to, const stk
         STK_TRY(stk__result_note(made, err,
                                  "%zu of the %zu benchmarks of %.80s have no counterpart in the files before it",
                                  from->variant_count - matches, from->variant_count, suffix));
+    STK_TRY(note_difference(made, "way of counting instructions", to->counted, from->counted, suffix, err));
     STK_TRY(note_difference(made, "machine", to->machine, from->machine, suffix, err));
     return note_difference(made, "set of limits", to->limits ? to->limits : "none",
                            from->limits ? from->limits : "none", suffix, err);
@@ -422,6 +433,9 @@ static stk_status join_head(stk__result *made, const stk__result *to, const stk_
         return stk__nomem(strlen(to->machine), err);
     if (to->limits && !(made->limits = stk__strdup(to->limits)))
         return stk__nomem(strlen(to->limits), err);
+    const char *counted = to->counted ? to->counted : from->counted;
+    if (counted && !(made->counted = stk__strdup(counted)))
+        return stk__nomem(strlen(counted), err);
     STK_TRY(unite_metrics(made, to, err));
     return unite_metrics(made, from, err);
 }

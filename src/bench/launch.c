@@ -163,6 +163,11 @@ void stk__launcher_interrupt(stk__launcher *l)
     errno = before;
 }
 
+void stk__launcher_counters(stk__launcher *l, const stk__counter_calls *calls)
+{
+    l->shared->counters = calls;
+}
+
 /* ---- talking to it ---- */
 
 static stk_status lost(stk__launcher *l, stk_error *err)
@@ -433,6 +438,7 @@ static stk_status fill_outcome(const stk__launcher *l, const stk__launch *launch
     o->out_of_memory = reply->out_of_memory;
     o->left_behind = (size_t)reply->left_behind;
     memcpy(o->measures, reply->measures, sizeof o->measures);
+    o->count = reply->count;
     if (launch->output == STK__OUTPUT_KEEP)
         STK_TRY(collect_output(fds[STK__FD_OUTPUT], o, err));
     if (launch->output == STK__OUTPUT_SHOW) {
@@ -458,6 +464,8 @@ static stk_status build_body(const stk__launch *launch, const stk__command *comm
                              stk__text *body, stk_error *err)
 {
     const bool script = command->shell && strlen(launch->command) > SHELL_TEXT_MAX;
+    for (const char *const *w = launch->wrapper; w && *w; w++, ask->words++)
+        stk__text_write(body, *w, strlen(*w) + 1);
     if (command->shell) {
         static const char shell[] = "/bin/sh\0-c";
         stk__text_write(body, shell, script ? sizeof "/bin/sh" : sizeof shell);
@@ -465,10 +473,10 @@ static stk_status build_body(const stk__launch *launch, const stk__command *comm
             stk__text_putc(body, ' '); /* else sh takes it for options */
         stk__text_write(body, launch->command, script ? 0 : strlen(launch->command));
         stk__text_putc(body, 0);
-        ask->words = script ? 2 : 3;
+        ask->words += script ? 2 : 3;
     } else {
         stk__text_write(body, command->words.data, command->words.length);
-        ask->words = (uint32_t)command->count;
+        ask->words += (uint32_t)command->count;
     }
     for (const char *const *e = launch->environment; e && *e; e++) {
         const char *equals = strchr(*e, '=');
@@ -485,7 +493,11 @@ static stk_status build_body(const stk__launch *launch, const stk__command *comm
 static stk_status run_split(stk__launcher *l, const stk__launch *launch, const stk__command *command, stk__outcome *out,
                             stk_error *err)
 {
-    stk__launch_request ask = {.kind = STK__ASK_RUN, .timeout_ns = launch->timeout_ns, .limits = launch->limits};
+    stk__launch_request ask = {.kind = STK__ASK_RUN,
+                               .timeout_ns = launch->timeout_ns,
+                               .limits = launch->limits,
+                               .count = launch->count,
+                               .fixed = launch->fixed};
     stk__launch_reply reply;
     stk__outcome o = {.through_shell = command->shell};
     stk__text body = STK__TEXT_INIT;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "bench/counter.h"
 #include "bench/result.h"
 
 typedef struct stk__launcher stk__launcher;
@@ -40,6 +41,9 @@ typedef struct stk__launch {
     stk__limits limits;
     int64_t timeout_ns;             /* 0: none; then the process group is killed */
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, may be NULL */
+    const char *const *wrapper; /* words before the command, which is their argument; NULL-terminated, may be NULL */
+    stk__counter_kind count;    /* into measures[STK__INSTRUCTIONS] */
+    bool fixed;                 /* addresses, and hashes of Python, are not drawn at random, so that counts repeat */
 } stk__launch;
 
 typedef struct stk__outcome {
@@ -50,8 +54,9 @@ typedef struct stk__outcome {
     bool out_of_memory;  /* the memory limit was hit: killed by the kernel, or allocations failed under RLIMIT */
     bool memory_guessed; /* ... as its messages say, which is all that RLIMIT leaves to go by */
     size_t left_behind;  /* processes of its session that were still there when it ended, and were killed */
-    double measures[STK__MEASURES];     /* NaN: not known here (no PSI, no steal) */
-    uint64_t output_bytes, output_hash; /* OUTPUT_KEEP: of standard output */
+    double measures[STK__NAMED_MEASURES]; /* NaN: not known here (no PSI, no steal, not counted) */
+    stk__count count;                     /* where it was asked for */
+    uint64_t output_bytes, output_hash;   /* OUTPUT_KEEP: of standard output */
     char *
         output_end; /* OUTPUT_KEEP: the last 64 KiB at most of standard output, NUL-terminated; freed by outcome_clear */
     size_t output_end_size;
@@ -69,6 +74,9 @@ stk_status stk__launcher_run(stk__launcher *l, const stk__launch *launch, stk__o
 void stk__outcome_clear(stk__outcome *o);
 /* "exit code 3", "killed by signal 9 (Killed)", "took longer than 5 s", "out of memory (limit 64 MiB)"; empty when all went well. */
 void stk__outcome_text(const stk__outcome *o, const stk__launch *launch, stk__text *out);
+
+/* Other calls in place of the kernel's, for counters; they must be constants of the program. */
+void stk__launcher_counters(stk__launcher *l, const stk__counter_calls *calls);
 
 /* Makes a run in progress end as CANCELLED; nothing happens between runs. Safe in a signal handler. */
 void stk__launcher_interrupt(stk__launcher *l);

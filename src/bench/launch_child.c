@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -38,6 +39,7 @@ typedef struct launcher {
 typedef struct job {
     stk__launch_request ask;
     int fds[STK__FDS];
+    int gate[2]; /* the child waits there until its counter is open; -1: no counter */
     char *body;
     char **argv; /* with room for one more in front */
     char **envp;
@@ -78,8 +80,18 @@ bool stk__launch_receive(int socket, void *data, size_t size)
     return true;
 }
 
+static void close_gate(job *j)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (j->gate[i] >= 0)
+            close(j->gate[i]);
+        j->gate[i] = -1;
+    }
+}
+
 static void job_clear(job *j)
 {
+    close_gate(j);
     for (size_t i = 0; i < STK__FDS; i++)
         if (j->fds[i] >= 0)
             close(j->fds[i]);
@@ -132,13 +144,24 @@ static void put_variable(char **envp, size_t *count, char *text)
     envp[*count] = NULL;
 }
 
+/* Sets a variable that is not there. */
+static void put_default(char **envp, size_t *count, char *text)
+{
+    const size_t name = strcspn(text, "=") + 1;
+    for (size_t i = 0; i < *count; i++) {
+        if (strncmp(envp[i], text, name) == 0)
+            return;
+    }
+    put_variable(envp, count, text);
+}
+
 /* Points into the body. False: out of memory. */
 static bool build_arrays(job *j)
 {
     size_t count = count_environment();
     char **argv = stk__calloc((size_t)j->ask.words + 2, sizeof *argv);
     j->argv = argv ? argv + 1 : NULL;
-    j->envp = stk__calloc(count + j->ask.environment + 1, sizeof *j->envp);
+    j->envp = stk__calloc(count + j->ask.environment + 2, sizeof *j->envp);
     if (!j->argv || !j->envp)
         return false;
     memcpy(j->envp, environ, count * sizeof *environ);
@@ -147,6 +170,9 @@ static bool build_arrays(job *j)
         j->argv[i] = p;
     for (uint32_t i = 0; i < j->ask.environment; i++, p += strlen(p) + 1)
         put_variable(j->envp, &count, p);
+    static char seed[] = "PYTHONHASHSEED=0";
+    if (j->ask.fixed)
+        put_default(j->envp, &count, seed);
     return true;
 }
 
@@ -215,6 +241,18 @@ static int exec_by_path(stk__launch_shared *shared, const job *j)
     }
 }
 
+/* The counter is opened by the launcher, which knows the process only after the fork. */
+static void await_counter(const job *j)
+{
+    char byte;
+    if (j->gate[0] < 0)
+        return;
+    close(j->gate[1]);
+    while (read(j->gate[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+    close(j->gate[0]);
+}
+
 static _Noreturn void become_command(const launcher *l, const job *j)
 {
     stk__launch_shared *shared = l->shared;
@@ -223,6 +261,9 @@ static _Noreturn void become_command(const launcher *l, const job *j)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != l->self)
         stk__launch_leave(127);
+    await_counter(j);
+    if (j->ask.fixed)
+        personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE); /* refused: counts vary a little */
     for (int i = 0; i < 3; i++)
         if (dup2(j->fds[STK__FD_INPUT + i], i) < 0)
             fail(shared, errno, false, "take its files");
@@ -441,11 +482,35 @@ static bool use_limits(launcher *l, const stk__limits *wanted, stk__launch_reply
     return status == STK_OK;
 }
 
-static void run_command(launcher *l, const job *j, stk__launch_reply *r)
+/* Lets the child go on, with its counter or without. Returns the descriptor, or -1 with the reason in `out`. */
+static int start_counter(const launcher *l, job *j, pid_t pid, stk__count *out)
+{
+    const stk__counter_calls *calls = l->shared->counters ? l->shared->counters : &stk__counter_kernel;
+    if (j->gate[0] < 0)
+        return -1;
+    const int fd = stk__counter_open(calls, j->ask.count, pid);
+    *out = (stk__count){NAN, 0, fd < 0 ? errno : 0};
+    close_gate(j);
+    return fd;
+}
+
+static void end_counter(const launcher *l, int fd, stk__launch_reply *r)
+{
+    const stk__counter_calls *calls = l->shared->counters ? l->shared->counters : &stk__counter_kernel;
+    if (fd >= 0)
+        r->count = stk__counter_close(calls, fd);
+}
+
+static void run_command(launcher *l, job *j, stk__launch_reply *r)
 {
     stk__launch_shared *shared = l->shared;
     if (!use_limits(l, &j->ask.limits, r))
         return;
+    r->count = (stk__count){NAN, 0, 0};
+    if (j->ask.count && pipe2(j->gate, O_CLOEXEC)) {
+        refuse(r, STK_IO, "cannot make a pipe: %s", strerror(errno));
+        return;
+    }
     surroundings before, after;
     shared->error = 0;
     drain_signals(l->signals); /* of the run before, which would wake us for nothing */
@@ -460,9 +525,11 @@ static void run_command(launcher *l, const job *j, stk__launch_reply *r)
         return;
     }
     atomic_store(&shared->running, w.pid);
+    const int counter = start_counter(l, j, w.pid, &r->count);
     w.deadline_ns = j->ask.timeout_ns > 0 ? stk__now_ns() + j->ask.timeout_ns : INT64_MAX;
     watch_command(l, j, &w);
     look_around(&shared->limits, &after);
+    end_counter(l, counter, r);
     r->left_behind = stk__session_end(w.pid, !w.ending);
     atomic_store(&shared->running, 0);
     if (shared->error && !shared->at_exec) {
@@ -474,12 +541,13 @@ static void run_command(launcher *l, const job *j, stk__launch_reply *r)
     r->exec_error = shared->error;
     r->out_of_memory = ran_out_of_memory(&before, &after, w.status);
     measure(shared, &w, &before, &after, r->measures);
+    r->measures[STK__INSTRUCTIONS] = r->count.value;
 }
 
 /* False when the program is gone. */
 static bool serve_one(launcher *l)
 {
-    job j = {.fds = {-1, -1, -1, -1, -1}};
+    job j = {.fds = {-1, -1, -1, -1, -1}, .gate = {-1, -1}};
     stk__launch_reply r = {0};
     if (!receive_request(l->socket, &j))
         return false;

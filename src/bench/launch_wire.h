@@ -12,8 +12,9 @@
 
 /* Shared by the program, the launcher and each child until it execs. */
 typedef struct stk__launch_shared {
-    _Atomic pid_t running; /* process group of the command at hand; 0: none */
-    stk__limit_set limits; /* the launcher's; the program removes the cgroups if the launcher was killed */
+    _Atomic pid_t running;              /* process group of the command at hand; 0: none */
+    const stk__counter_calls *counters; /* NULL: the kernel's */
+    stk__limit_set limits;              /* the launcher's; the program removes the cgroups if the launcher was killed */
     /* written by the child before exec, read by the launcher after its end */
     int64_t begin_ns;
     struct rusage begin; /* spent by us on the way to exec */
@@ -35,6 +36,8 @@ typedef struct stk__launch_request {
     uint64_t body_bytes;
     int64_t timeout_ns;
     stk__limits limits;
+    stk__counter_kind count;
+    bool fixed;
 } stk__launch_request;
 
 typedef struct stk__launch_reply {
@@ -45,7 +48,8 @@ typedef struct stk__launch_reply {
     bool timed_out, out_of_memory;
     int exec_error; /* errno of a failed exec; 0: it ran */
     uint64_t left_behind;
-    double measures[STK__MEASURES];
+    double measures[STK__NAMED_MEASURES];
+    stk__count count;
 } stk__launch_reply;
 
 /* The launcher process: serves `socket` until the other end closes. Called right after the fork. */

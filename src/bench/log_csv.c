@@ -1,4 +1,4 @@
-/* The CSV file of the change log (RFC 4180): one header, one line per row. */
+/* The CSV file of the change log, read: fields, header, rows; version 1 as well, which had one comparison per row. */
 #include "bench/log_impl.h"
 
 #include <math.h>
@@ -8,97 +8,20 @@
 
 #include "base/banned.h"
 
-/* Columns before and behind those of the benchmarks, which have three each: NAME, NAME_sd, NAME_n. */
-static const char *const head_columns[] = {"time", "commit", "parent", "dirty", "machine", "limits", "description"};
-static const char *const tail_columns[] = {"compared", "ratio",   "ci_low", "ci_high", "p",
-                                           "paired",   "verdict", "metric", "unit"};
+/* Version 1: three columns for each benchmark, and one comparison behind them. */
+static const char *const old_tail[] = {"compared", "ratio",   "ci_low", "ci_high", "p",
+                                       "paired",   "verdict", "metric", "unit"};
+static const char *const old_of_benchmark[] = {"", "_sd", "_n"};
 
-enum { HEAD = STK_COUNT(head_columns), TAIL = STK_COUNT(tail_columns), PER_BENCHMARK = 3, NUMBER_MAX = 40 };
+enum {
+    OLD_HEAD = STK__LOG_HEAD - 1, /* no confidence */
+    OLD_TAIL = STK_COUNT(old_tail),
+    OLD_PER_BENCHMARK = STK_COUNT(old_of_benchmark),
+    OLD_PAIRS = 64, /* different ones that a file may have: each is a column now */
+    NUMBER_MAX = 40
+};
 
-/* ---- writing ---- */
-
-void stk__log_csv_field(stk__text *out, const char *text)
-{
-    const size_t length = strlen(text);
-    const bool plain = !strpbrk(text, ",\"\r\n") && (!length || (text[0] != ' ' && text[length - 1] != ' '));
-    if (plain) {
-        stk__text_puts(out, text);
-        return;
-    }
-    stk__text_putc(out, '"');
-    for (; *text; text++) {
-        if (*text == '"')
-            stk__text_putc(out, '"');
-        stk__text_putc(out, *text);
-    }
-    stk__text_putc(out, '"');
-}
-
-/* Not known: empty. */
-static void put_number(stk__text *out, double x)
-{
-    if (isfinite(x))
-        stk__text_json_double(out, x);
-}
-
-static void put_name(stk__text *out, const char *name, const char *suffix)
-{
-    stk__text whole = STK__TEXT_INIT;
-    stk__text_puts(&whole, name);
-    stk__text_puts(&whole, suffix);
-    if (whole.failed)
-        out->failed = true;
-    else
-        stk__log_csv_field(out, whole.data);
-    stk__text_clear(&whole);
-}
-
-void stk__log_csv_header(const stk__log *log, stk__text *out)
-{
-    for (size_t i = 0; i < HEAD; i++)
-        stk__text_printf(out, "%s,", head_columns[i]);
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        put_name(out, log->benchmarks[i], "");
-        stk__text_putc(out, ',');
-        put_name(out, log->benchmarks[i], "_sd");
-        stk__text_putc(out, ',');
-        put_name(out, log->benchmarks[i], "_n");
-        stk__text_putc(out, ',');
-    }
-    for (size_t i = 0; i < TAIL; i++)
-        stk__text_printf(out, "%s%s", i ? "," : "", tail_columns[i]);
-}
-
-void stk__log_csv_row(const stk__log *log, const stk__log_row *row, stk__text *out)
-{
-    stk__log_time(row->time_s, false, out);
-    stk__text_printf(out, ",%s,%s,%d,", row->commit, row->parent, row->dirty);
-    stk__log_csv_field(out, row->machine);
-    stk__text_putc(out, ',');
-    stk__log_csv_field(out, row->limits);
-    stk__text_putc(out, ',');
-    stk__log_csv_field(out, row->description);
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        stk__text_putc(out, ',');
-        put_number(out, row->cells[i].mean);
-        stk__text_putc(out, ',');
-        put_number(out, row->cells[i].sd);
-        stk__text_printf(out, ",%zu", row->cells[i].n);
-    }
-    stk__text_putc(out, ',');
-    stk__log_csv_field(out, row->compared);
-    const double numbers[] = {row->ratio, row->low, row->high, row->p};
-    for (size_t i = 0; i < STK_COUNT(numbers); i++) {
-        stk__text_putc(out, ',');
-        put_number(out, numbers[i]);
-    }
-    stk__text_printf(out, ",%s,%s,", row->verdict[0] ? (row->paired ? "1" : "0") : "", row->verdict);
-    stk__log_csv_field(out, log->metric);
-    stk__text_putc(out, ',');
-    stk__log_csv_field(out, log->benchmark_count ? log->units[0] : "");
-}
-
-/* ---- reading ---- */
+/* ---- fields ---- */
 
 typedef struct csv_reader {
     const char *text, *file;
@@ -211,111 +134,52 @@ static stk_status take_flag(csv_reader *r, const char *column, bool *out)
     return STK_OK;
 }
 
-/* Days since 1970-01-01 in the Gregorian calendar (Hinnant's algorithm); year from 1970 on. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
+/* "p of 'lazy'" is what people look for. */
+static void name_column(const char *owner, const char *suffix, char *out, size_t size)
 {
-    const int64_t y = month <= 2 ? year - 1 : year;
-    const int64_t of_era = y % 400;
-    const int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return y / 400 * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static void date_of(int64_t days, int64_t *year, int64_t *month, int64_t *day)
-{
-    const int64_t z = days + 719468, era = z / 146097, doe = z % 146097;
-    const int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    const int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    const int64_t mp = (5 * doy + 2) / 153;
-    *day = doy - (153 * mp + 2) / 5 + 1;
-    *month = mp < 10 ? mp + 3 : mp - 9;
-    *year = yoe + era * 400 + (*month <= 2);
-}
-
-void stk__log_time(int64_t time_s, bool for_people, stk__text *out)
-{
-    int64_t year, month, day;
-    const int64_t latest = 253402300799; /* the end of the year 9999 */
-    const int64_t t = STK_MAX(0, STK_MIN(time_s, latest)), s = t % 86400;
-    date_of(t / 86400, &year, &month, &day);
-    stk__text_printf(out, for_people ? "%04d-%02d-%02d %02d:%02d" : "%04d-%02d-%02dT%02d:%02d:%02dZ", (int)year,
-                     (int)month, (int)day, (int)(s / 3600), (int)(s / 60 % 60), (int)(s % 60));
-}
-
-/* Only what stk__log_time writes: whatever else would read back as another text. */
-static bool parse_time(const char *text, int64_t *out)
-{
-    static const char shape[] = "dddd-dd-ddTdd:dd:ddZ";
-    if (strlen(text) != sizeof shape - 1)
-        return false;
-    int64_t numbers[6] = {0};
-    for (size_t i = 0, field = 0; shape[i]; i++) {
-        const bool digit = text[i] >= '0' && text[i] <= '9';
-        if (shape[i] == 'd' ? !digit : text[i] != shape[i])
-            return false;
-        if (shape[i] == 'd')
-            numbers[field] = numbers[field] * 10 + (text[i] - '0');
-        else
-            field++;
-    }
-    if (numbers[0] < 1970 || numbers[1] < 1 || numbers[1] > 12 || numbers[2] < 1 || numbers[2] > 31)
-        return false;
-    const int64_t time_s =
-        days_of(numbers[0], numbers[1], numbers[2]) * 86400 + numbers[3] * 3600 + numbers[4] * 60 + numbers[5];
-    char again[32];
+    char name[64];
     stk__text t;
-    stk__text_fixed(&t, again, sizeof again);
-    stk__log_time(time_s, false, &t);
-    *out = time_s;
-    return strcmp(again, text) == 0;
-}
-
-static stk_status take_head(csv_reader *r, size_t column, stk__log_row *row)
-{
-    const char *name = head_columns[column];
-    switch (column) {
-    case 0:
-        return parse_time(r->field.data, &row->time_s) ? STK_OK : bad_field(r, name, "one like 2026-08-18T10:00:00Z");
-    case 1:
-        return take_hash(r, name, &row->commit);
-    case 2:
-        return take_hash(r, name, &row->parent);
-    case 3:
-        return take_flag(r, name, &row->dirty);
-    case 4:
-        return take_text(r, &row->machine);
-    case 5:
-        return take_text(r, &row->limits);
-    default:
-        return take_text(r, &row->description);
-    }
-}
-
-static stk_status take_cell(csv_reader *r, size_t part, const char *benchmark, stk__log_cell *cell)
-{
-    static const char *const parts[] = {"mean", "sd", "n"};
-    char column[96], name[64];
-    stk__text t;
-    stk__escape_terminal(benchmark, name, sizeof name);
-    stk__text_fixed(&t, column, sizeof column);
-    stk__text_printf(&t, "%s of '%s'", parts[part], name);
-    if (part == 0)
-        return take_number(r, column, -HUGE_VAL, HUGE_VAL, false, &cell->mean);
-    if (part == 1)
-        return take_number(r, column, 0, HUGE_VAL, true, &cell->sd);
-    int64_t n = 0;
-    if (r->field.length > 18 || strspn(r->field.data, "0123456789") != r->field.length ||
-        !stk__parse_int64(r->field.data, &n) || n < 1)
-        return bad_field(r, column, "how many runs");
-    cell->n = (size_t)n;
-    return STK_OK;
+    stk__escape_terminal(owner, name, sizeof name);
+    stk__text_fixed(&t, out, size);
+    stk__text_printf(&t, "%s of '%s'", suffix[0] ? suffix + 1 : "mean", name);
 }
 
 static bool is_verdict(const char *word)
 {
-    for (int v = STK__INCONCLUSIVE; v < STK__VERDICTS; v++)
+    enum { MORE_THAN_THERE_ARE = 16 }; /* names past the last are those of the first */
+    for (int v = 0; v < MORE_THAN_THERE_ARE; v++) {
         if (strcmp(word, stk__verdict_name((stk__verdict)v)) == 0)
             return true;
+    }
     return false;
+}
+
+/* Empty: NULL. */
+static stk_status take_optional(csv_reader *r, char **out)
+{
+    return r->field.length ? take_text(r, out) : STK_OK;
+}
+
+static stk_status take_verdict(csv_reader *r, const char *column, char **out)
+{
+    if (r->field.length && !is_verdict(r->field.data))
+        return bad_field(r, column, "faster, slower, equivalent, inconclusive or nothing");
+    return take_optional(r, out);
+}
+
+static stk_status take_paired(csv_reader *r, const char *column, bool *out)
+{
+    return r->field.length ? take_flag(r, column, out) : STK_OK;
+}
+
+static stk_status take_count(csv_reader *r, const char *column, size_t *out)
+{
+    int64_t n = 0;
+    if (r->field.length > 18 || strspn(r->field.data, "0123456789") != r->field.length ||
+        !stk__parse_int64(r->field.data, &n) || n < 1)
+        return bad_field(r, column, "how many runs");
+    *out = (size_t)n;
+    return STK_OK;
 }
 
 /* All rows measure the same: the first one says what. */
@@ -326,59 +190,246 @@ static stk_status take_common(csv_reader *r, const char *column, char **common)
     return strcmp(*common, r->field.data) == 0 ? STK_OK : bad_field(r, column, "the same as in the rows above");
 }
 
-static stk_status take_tail(csv_reader *r, size_t column, stk__log_row *row, char **metric, char **unit)
+/* ---- the columns of a row ---- */
+
+static stk_status take_head(csv_reader *r, size_t column, stk__log_row *row)
 {
-    const char *name = tail_columns[column];
-    double *const numbers[] = {NULL, &row->ratio, &row->low, &row->high, &row->p};
+    const char *name = stk__log_head[column];
     switch (column) {
     case 0:
-        return take_text(r, &row->compared);
+        return stk__log_time_parse(r->field.data, &row->time_s) ? STK_OK
+                                                                : bad_field(r, name, "one like 2026-08-18T10:00:00Z");
     case 1:
+        return take_hash(r, name, &row->commit);
     case 2:
+        return take_hash(r, name, &row->parent);
     case 3:
-        return take_number(r, name, 0, HUGE_VAL, true, numbers[column]);
+        return take_flag(r, name, &row->dirty);
     case 4:
-        return take_number(r, name, 0, 1, true, numbers[column]);
+        return take_text(r, &row->machine);
     case 5:
-        return r->field.length ? take_flag(r, name, &row->paired) : STK_OK;
+        return take_text(r, &row->limits);
     case 6:
-        if (r->field.length && !is_verdict(r->field.data))
-            return bad_field(r, name, "faster, slower, equivalent, inconclusive or nothing");
-        return take_text(r, &row->verdict);
-    case 7:
-        return take_common(r, name, metric);
+        return take_text(r, &row->description);
     default:
-        return take_common(r, name, unit);
+        return take_number(r, name, 0, 1, false, &row->confidence);
     }
 }
 
-static stk_status take_column(csv_reader *r, size_t column, stk__log *log, stk__log_row *row, char **unit)
+/* Mean, standard deviation, runs. A row without this benchmark has none of them. */
+static stk_status take_figure(csv_reader *r, size_t part, const char *column, bool may_be_empty, stk__log_cell *cell)
 {
-    const size_t cells = log->benchmark_count * PER_BENCHMARK;
-    if (column < HEAD)
+    if (part == 0)
+        return take_number(r, column, -HUGE_VAL, HUGE_VAL, may_be_empty, &cell->mean);
+    if (part == 1)
+        return take_number(r, column, 0, HUGE_VAL, true, &cell->sd);
+    if (!r->field.length && isnan(cell->mean) && isnan(cell->sd))
+        return STK_OK;
+    STK_TRY(take_count(r, column, &cell->n));
+    return isnan(cell->mean) ? bad_field(r, column, "nothing, as there is no mean") : STK_OK;
+}
+
+static stk_status take_direction(csv_reader *r, const char *column, stk__log_benchmark *b, bool *known)
+{
+    const bool higher = strcmp(r->field.data, "1") == 0;
+    if (!higher && strcmp(r->field.data, "-1") != 0)
+        return bad_field(r, column, "-1 (less is better) or 1");
+    if (*known && higher != b->higher_is_better)
+        return bad_field(r, column, "the same as in the rows above");
+    b->higher_is_better = higher;
+    *known = true;
+    return STK_OK;
+}
+
+/* The last three places are probability, a flag and a word; those before are ratios. */
+static stk_status take_comparison(csv_reader *r, const char *column, size_t part, double *const numbers[4],
+                                  bool *paired, char **verdict)
+{
+    if (part < 4)
+        return take_number(r, column, 0, part == 3 ? 1 : HUGE_VAL, true, numbers[part]);
+    return part == 4 ? take_paired(r, column, paired) : take_verdict(r, column, verdict);
+}
+
+static stk_status take_cell(csv_reader *r, size_t part, stk__log_benchmark *b, bool *direction_known,
+                            stk__log_cell *cell)
+{
+    enum { RATIO = 8 };
+    double *const numbers[] = {&cell->ratio, &cell->low, &cell->high, &cell->p};
+    char column[96];
+    name_column(b->name, stk__log_of_benchmark[part], column, sizeof column);
+    if (part < OLD_PER_BENCHMARK)
+        return take_figure(r, part, column, true, cell);
+    if (!cell->n)
+        return r->field.length ? bad_field(r, column, "nothing, as there are no runs") : STK_OK;
+    switch (part) {
+    case 3:
+        return take_common(r, column, &b->metric);
+    case 4:
+        return take_common(r, column, &b->unit);
+    case 5:
+        return take_direction(r, column, b, direction_known);
+    case 6:
+        return take_optional(r, &cell->limits);
+    case 7:
+        return take_optional(r, &cell->against);
+    default:
+        return take_comparison(r, column, part - RATIO, numbers, &cell->paired, &cell->verdict);
+    }
+}
+
+static stk_status take_beside(csv_reader *r, size_t part, const char *name, stk__log_beside *x)
+{
+    double *const numbers[] = {&x->ratio, &x->low, &x->high, &x->p};
+    char column[96];
+    name_column(name, part ? stk__log_of_pair[part] : "_ratio", column, sizeof column);
+    STK_TRY(take_comparison(r, column, part, numbers, &x->paired, &x->verdict));
+    if (part + 1 == STK__LOG_PER_PAIR && !x->verdict && (isfinite(x->ratio) || isfinite(x->low)))
+        return bad_field(r, column, "a verdict beside the ratio");
+    return STK_OK;
+}
+
+/* ---- version 1 ---- */
+
+/* The one comparison of such a row, and what all rows measure. */
+typedef struct old_row {
+    char *compared, *verdict;
+    double ratio, low, high, p;
+    bool paired;
+} old_row;
+
+static void old_row_clear(old_row *o)
+{
+    stk__free(o->compared);
+    stk__free(o->verdict);
+    *o = (old_row){.ratio = NAN, .low = NAN, .high = NAN, .p = NAN};
+}
+
+static stk_status take_old(csv_reader *r, size_t column, stk__log *log, old_row *o)
+{
+    double *const numbers[] = {&o->ratio, &o->low, &o->high, &o->p};
+    enum { METRIC = OLD_TAIL - 2 };
+    if (column == 0)
+        return take_text(r, &o->compared);
+    if (column < METRIC)
+        return take_comparison(r, old_tail[column], column - 1, numbers, &o->paired, &o->verdict);
+    stk__log_benchmark *first = &log->benchmarks[0];
+    return take_common(r, old_tail[column], column == METRIC ? &first->metric : &first->unit);
+}
+
+/* "stored/lazy" is about two columns, all else was a revision. */
+static bool names_pair(const stk__log *log, const char *compared)
+{
+    for (size_t b = 0; b < log->benchmark_count; b++) {
+        const size_t n = strlen(log->benchmarks[b].name);
+        if (strncmp(compared, log->benchmarks[b].name, n) == 0 && compared[n] == '/' &&
+            stk__log_find(log, compared + n + 1) != SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
+static stk_status place_pair(csv_reader *r, stk__log *log, stk__log_row *row, old_row *o)
+{
+    size_t i = stk__log_find_pair(log, o->compared);
+    if (i == SIZE_MAX && log->pair_count >= OLD_PAIRS)
+        return bad_field(r, old_tail[0], "no more than 64 different ones in a log");
+    if (i == SIZE_MAX)
+        STK_TRY(stk__log_add_pair(log, o->compared, &i, r->err));
+    stk__log_beside *x = &row->beside[i];
+    *x = (stk__log_beside){o->ratio, o->low, o->high, o->p, o->paired, o->verdict};
+    o->verdict = NULL;
+    if (!x->verdict && !(x->verdict = stk__strdup(stk__verdict_name(STK__INCONCLUSIVE))))
+        return stk__nomem(1, r->err);
+    return STK_OK;
+}
+
+/* Where it belongs today: beside two columns, or to the past of the first one. */
+static stk_status place_old(csv_reader *r, stk__log *log, stk__log_row *row, old_row *o)
+{
+    const bool any = isfinite(o->ratio) || o->verdict;
+    if (!any || !o->compared[0])
+        return STK_OK;
+    if (names_pair(log, o->compared))
+        return place_pair(r, log, row, o);
+    stk__log_cell *cell = &row->cells[0];
+    cell->ratio = o->ratio;
+    cell->low = o->low;
+    cell->high = o->high;
+    cell->p = o->p;
+    cell->paired = o->paired;
+    cell->verdict = o->verdict;
+    cell->against = o->compared;
+    o->verdict = o->compared = NULL;
+    return STK_OK;
+}
+
+/* The first benchmark has what all of them measure. */
+static stk_status spread_old(stk__log *log, stk_error *err)
+{
+    const stk__log_benchmark *first = &log->benchmarks[0];
+    const char *unit = first->unit ? first->unit : "";
+    const size_t n = strlen(unit);
+    for (size_t i = 0; i < log->benchmark_count; i++) {
+        stk__log_benchmark *b = &log->benchmarks[i];
+        b->higher_is_better = n > 2 && strcmp(unit + n - 2, "/s") == 0;
+        if (!b->metric)
+            b->metric = stk__strdup(first->metric ? first->metric : "");
+        if (!b->unit)
+            b->unit = stk__strdup(unit);
+        if (!b->metric || !b->unit)
+            return stk__nomem(1, err);
+    }
+    return STK_OK;
+}
+
+/* ---- rows ---- */
+
+typedef struct csv_shape {
+    stk__log *log;
+    size_t columns;
+    bool *directions; /* known of each benchmark */
+    old_row old;
+} csv_shape;
+
+static stk_status take_column(csv_reader *r, size_t column, csv_shape *s, stk__log_row *row)
+{
+    stk__log *log = s->log;
+    const bool old = log->version == 1;
+    const size_t head = old ? OLD_HEAD : STK__LOG_HEAD, each = old ? OLD_PER_BENCHMARK : STK__LOG_PER_BENCHMARK;
+    if (column < head)
         return take_head(r, column, row);
-    if (column < HEAD + cells) {
-        const size_t i = (column - HEAD) / PER_BENCHMARK;
-        return take_cell(r, (column - HEAD) % PER_BENCHMARK, log->benchmarks[i], &row->cells[i]);
+    column -= head;
+    const size_t benchmark = column / each, part = column % each;
+    if (benchmark < log->benchmark_count && old) {
+        char name[96];
+        name_column(log->benchmarks[benchmark].name, old_of_benchmark[part], name, sizeof name);
+        return take_figure(r, part, name, false, &row->cells[benchmark]);
     }
-    return take_tail(r, column - HEAD - cells, row, &log->metric, unit);
+    if (benchmark < log->benchmark_count)
+        return take_cell(r, part, &log->benchmarks[benchmark], &s->directions[benchmark], &row->cells[benchmark]);
+    column -= log->benchmark_count * each;
+    if (old)
+        return take_old(r, column, log, &s->old);
+    const size_t pair = column / STK__LOG_PER_PAIR;
+    return take_beside(r, column % STK__LOG_PER_PAIR, log->pairs[pair], &row->beside[pair]);
 }
 
-static stk_status read_row(csv_reader *r, stk__log *log, char **unit)
+static stk_status read_row(csv_reader *r, csv_shape *s)
 {
-    const size_t columns = HEAD + log->benchmark_count * PER_BENCHMARK + TAIL, line = r->line;
-    stk__log_row *row = stk__log_add_row(log);
-    if (!row)
-        return stk__nomem(sizeof *row, r->err);
-    log->row_count++; /* cleared with the log, also when half filled */
+    const size_t line = r->line;
+    stk__log_row *row;
+    STK_TRY(stk__log_add_row(s->log, &row, r->err));
     row->line = line;
-    for (size_t i = 0; i < columns; i++) {
+    old_row_clear(&s->old);
+    for (size_t i = 0; i < s->columns; i++) {
         STK_TRY(read_field(r));
-        if (r->last != (i + 1 == columns))
+        if (r->last != (i + 1 == s->columns))
             return stk__log_damage(r->err, r->file, line, "%s than %zu fields, wanted as many as the header has",
-                                   r->last ? "fewer" : "more", columns);
-        STK_TRY(take_column(r, i, log, row, unit));
+                                   r->last ? "fewer" : "more", s->columns);
+        STK_TRY(take_column(r, i, s, row));
     }
+    if (s->log->version == 1)
+        STK_TRY(place_old(r, s->log, row, &s->old));
     r->line++;
     return STK_OK;
 }
@@ -428,49 +479,87 @@ static bool has_suffix(const char *name, const char *base, const char *suffix)
     return strncmp(name, base, n) == 0 && strcmp(name + n, suffix) == 0;
 }
 
-static stk_status check_names(csv_reader *r, const csv_names *names)
+/* Do the next columns belong to what the first of them names? Else `out_wrong` is the first that does not. */
+static bool is_block(const csv_names *names, size_t at, const char *const *suffixes, size_t count, size_t *out_wrong)
 {
-    const size_t fixed = HEAD + TAIL;
-    STK_TRY(check_fixed(r, names->items, head_columns, STK_MIN(names->count, HEAD), 0));
-    if (names->count <= fixed || (names->count - fixed) % PER_BENCHMARK)
-        return stk__log_damage(r->err, r->file, 1, "%zu columns, wanted %zu and three for each benchmark", names->count,
-                               fixed);
-    const size_t tail = names->count - TAIL;
-    STK_TRY(check_fixed(r, names->items + tail, tail_columns, TAIL, tail));
-    for (size_t i = HEAD; i < tail; i += PER_BENCHMARK) {
-        char *const *name = names->items + i;
-        if (has_suffix(name[1], name[0], "_sd") && has_suffix(name[2], name[0], "_n"))
-            continue;
-        char shown[80];
-        stk__escape_terminal(name[0], shown, sizeof shown);
-        return stk__log_damage(r->err, r->file, 1, "behind column %zu ('%s') wanted the same with _sd and with _n",
-                               i + 1, shown);
+    for (size_t i = 1; i < count; i++) {
+        *out_wrong = i;
+        if (at + i >= names->count || !has_suffix(names->items[at + i], names->items[at], suffixes[i]))
+            return false;
     }
-    return STK_OK;
+    return true;
 }
 
-static stk_status read_header(csv_reader *r, stk__log *log)
+static stk_status bad_block(csv_reader *r, const csv_names *names, size_t at, const char *suffix)
+{
+    char shown[80];
+    stk__escape_terminal(names->items[at], shown, sizeof shown);
+    return stk__log_damage(r->err, r->file, 1, "of column %zu ('%s') wanted the same with %s behind it", at + 1, shown,
+                           suffix);
+}
+
+static stk_status add_column(csv_reader *r, stk__log *log, const char *name, bool pair)
+{
+    size_t index;
+    char shown[80];
+    stk__escape_terminal(name, shown, sizeof shown);
+    if ((pair ? stk__log_find_pair(log, name) : stk__log_find(log, name)) != SIZE_MAX)
+        return stk__log_damage(r->err, r->file, 1, "the column '%s' is there twice", shown);
+    if ((pair ? log->pair_count : log->benchmark_count) >= STK__LOG_COLUMNS)
+        return stk__log_damage(r->err, r->file, 1, "more than %d columns", STK__LOG_COLUMNS);
+    return pair ? stk__log_add_pair(log, name, &index, r->err) : stk__log_add_benchmark(log, name, &index, r->err);
+}
+
+/* Benchmarks, then pairs; `end` is behind the last of them. */
+static stk_status read_blocks(csv_reader *r, const csv_names *names, size_t at, size_t end, stk__log *log)
+{
+    const bool old = log->version == 1;
+    const char *const *suffixes = old ? old_of_benchmark : stk__log_of_benchmark;
+    const size_t each = old ? OLD_PER_BENCHMARK : STK__LOG_PER_BENCHMARK;
+    size_t wrong = 0, ignored;
+    while (at < end && is_block(names, at, suffixes, each, &wrong)) {
+        STK_TRY(add_column(r, log, names->items[at], false));
+        at += each;
+    }
+    if (!log->benchmark_count && at < end)
+        return bad_block(r, names, at, suffixes[wrong]);
+    while (!old && at < end && is_block(names, at, stk__log_of_pair, STK__LOG_PER_PAIR, &ignored)) {
+        STK_TRY(add_column(r, log, names->items[at], true));
+        at += STK__LOG_PER_PAIR;
+    }
+    if (at != end)
+        return bad_block(r, names, at, suffixes[wrong]);
+    return log->benchmark_count ? STK_OK
+                                : stk__log_damage(r->err, r->file, 1, "%zu columns and no benchmark", names->count);
+}
+
+static stk_status check_names(csv_reader *r, const csv_names *names, stk__log *log)
+{
+    const size_t n = names->count;
+    STK_TRY(check_fixed(r, names->items, stk__log_head, STK_MIN(n, OLD_HEAD), 0));
+    log->version = n && strcmp(names->items[n - 1], old_tail[OLD_TAIL - 1]) == 0 ? 1 : 2;
+    const size_t head = log->version == 1 ? OLD_HEAD : STK__LOG_HEAD, tail = log->version == 1 ? OLD_TAIL : 0;
+    if (n <= head + tail)
+        return stk__log_damage(r->err, r->file, 1, "%zu columns, wanted %zu and those of each benchmark", n,
+                               head + tail);
+    STK_TRY(log->version == 1 ? check_fixed(r, names->items + n - tail, old_tail, OLD_TAIL, n - tail)
+                              : check_fixed(r, names->items, stk__log_head, STK__LOG_HEAD, 0));
+    return read_blocks(r, names, head, n - tail, log);
+}
+
+static stk_status read_header(csv_reader *r, csv_shape *s)
 {
     csv_names names = {0};
     stk_status status = read_names(r, &names);
     if (status == STK_OK)
-        status = check_names(r, &names);
-    if (status == STK_OK) {
-        const size_t count = (names.count - HEAD - TAIL) / PER_BENCHMARK;
-        log->benchmarks = stk__calloc(count, sizeof *log->benchmarks);
-        log->units = stk__calloc(count, sizeof *log->units);
-        if (!log->benchmarks || !log->units)
-            status = stk__nomem(count * sizeof *log->benchmarks, r->err);
-        else
-            log->benchmark_count = count;
-        for (size_t i = 0; i < log->benchmark_count; i++) {
-            log->benchmarks[i] = names.items[HEAD + i * PER_BENCHMARK];
-            names.items[HEAD + i * PER_BENCHMARK] = NULL;
-        }
-    }
+        status = check_names(r, &names, s->log);
+    s->columns = names.count;
     names_clear(&names);
     r->line++;
-    return status;
+    if (status != STK_OK)
+        return status;
+    s->directions = stk__calloc(s->log->benchmark_count, sizeof *s->directions);
+    return s->directions ? STK_OK : stk__nomem(s->log->benchmark_count, r->err);
 }
 
 static stk_status check_bytes(const char *text, size_t size, const char *file, stk_error *err)
@@ -485,13 +574,18 @@ static stk_status check_bytes(const char *text, size_t size, const char *file, s
     return STK_OK;
 }
 
-static stk_status fill_common(stk__log *log, const char *unit, stk_error *err)
+/* A benchmark without figures measures nothing yet. */
+static stk_status fill_unknown(stk__log *log, stk_error *err)
 {
-    if (!log->metric && !(log->metric = stk__strdup("")))
-        return stk__nomem(1, err);
-    for (size_t i = 0; i < log->benchmark_count; i++)
-        if (!(log->units[i] = stk__strdup(unit ? unit : "")))
+    for (size_t i = 0; i < log->benchmark_count; i++) {
+        stk__log_benchmark *b = &log->benchmarks[i];
+        if (!b->metric)
+            b->metric = stk__strdup("");
+        if (!b->unit)
+            b->unit = stk__strdup("");
+        if (!b->metric || !b->unit)
             return stk__nomem(1, err);
+    }
     return STK_OK;
 }
 
@@ -501,15 +595,16 @@ stk_status stk__log_csv_parse(const char *text, size_t size, const stk__log_path
         return STK_OK;
     csv_reader r = {.text = text, .file = paths->csv, .size = size, .line = 1, .err = err};
     stk__log log = {0};
-    char *unit = NULL;
+    csv_shape s = {.log = &log};
     stk_status status = check_bytes(text, size, r.file, err);
     if (status == STK_OK)
-        status = read_header(&r, &log);
+        status = read_header(&r, &s);
     while (status == STK_OK && r.at < r.size)
-        status = read_row(&r, &log, &unit);
+        status = read_row(&r, &s);
     if (status == STK_OK)
-        status = fill_common(&log, unit, err);
-    stk__free(unit);
+        status = log.version == 1 ? spread_old(&log, err) : fill_unknown(&log, err);
+    old_row_clear(&s.old);
+    stk__free(s.directions);
     stk__text_clear(&r.field);
     if (status == STK_OK)
         *out = log;

@@ -1,4 +1,4 @@
-/* From the result of a run to a row of the change log: figures for programs, words for people. */
+/* From the results of a run to a row of the change log. */
 #include "bench/log_impl.h"
 
 #include <math.h>
@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "bench/quantity.h"
+#include "bench/words.h"
 #include "stats/distributions.h"
 
 #include "base/banned.h"
@@ -30,256 +31,7 @@ char *stk__log_clean(const char *text)
     return out;
 }
 
-void stk__log_row_clear(stk__log_row *row)
-{
-    stk__free(row->commit);
-    stk__free(row->parent);
-    stk__free(row->machine);
-    stk__free(row->limits);
-    stk__free(row->description);
-    stk__free(row->cells);
-    stk__free(row->compared);
-    stk__free(row->verdict);
-    *row = (stk__log_row){0};
-}
-
-void stk__log_words_clear(stk__log_words *words)
-{
-    stk__text_clear(&words->ratio);
-    stk__text_clear(&words->interval);
-    stk__text_clear(&words->verdict);
-    stk__text_clear(&words->to_parent);
-}
-
-/* ---- benchmarks: the columns ---- */
-
-/* The variants that are the run's benchmarks, with their names in the log. */
-typedef struct columns {
-    size_t *variants;
-    char **names;
-    size_t count;
-} columns;
-
-static void columns_clear(columns *c)
-{
-    for (size_t i = 0; i < c->count; i++)
-        stk__free(c->names[i]);
-    stk__free(c->names);
-    stk__free(c->variants);
-}
-
-/* With `against` each group holds the older commit's variant first: the column is the one behind it. */
-static bool is_column(const stk__result *r, size_t variant, bool against)
-{
-    if (!against)
-        return true;
-    size_t before = 0, all = 0;
-    for (size_t i = 0; i < r->variant_count; i++) {
-        if (r->variants[i].group != r->variants[variant].group)
-            continue;
-        all++;
-        before += i < variant;
-    }
-    return before == (all > 1);
-}
-
-/* "lazy @ HEAD": "lazy". */
-static char *column_name(const char *name, bool against)
-{
-    const char *cut = NULL;
-    for (const char *at = name; against && (at = strstr(at, " @ ")); at++)
-        cut = at;
-    char *part = cut ? stk__strndup(name, (size_t)(cut - name)) : stk__strdup(name);
-    char *clean = part ? stk__log_clean(part) : NULL;
-    stk__free(part);
-    return clean;
-}
-
-static stk_status columns_of(const stk__log_entry *entry, columns *out, stk_error *err)
-{
-    const stk__result *r = entry->result;
-    columns c = {.variants = stk__calloc(r->variant_count, sizeof *c.variants),
-                 .names = stk__calloc(r->variant_count, sizeof *c.names)};
-    stk_status status = c.variants && c.names ? STK_OK : stk__nomem(r->variant_count * sizeof *c.names, err);
-    for (size_t i = 0; status == STK_OK && i < r->variant_count; i++) {
-        if (!is_column(r, i, entry->against != NULL))
-            continue;
-        c.variants[c.count] = i;
-        c.names[c.count] = column_name(r->variants[i].name, entry->against != NULL);
-        if (!c.names[c.count++])
-            status = stk__nomem(strlen(r->variants[i].name), err);
-    }
-    if (status == STK_OK && !c.count)
-        status = stk_error_set(err, STK_INVALID, "the run has no benchmark, wanted one for the log");
-    if (status == STK_OK)
-        *out = c;
-    else
-        columns_clear(&c);
-    return status;
-}
-
-static size_t find_name(char *const *names, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return SIZE_MAX;
-}
-
-static void list_names(stk__text *t, char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        stk__text_printf(t, "%s%s", i ? ", " : "", names[i]);
-}
-
-static stk_status other_benchmarks(const stk__log_paths *paths, const stk__log *log, const columns *c, stk_error *err)
-{
-    char has[140], run[140];
-    stk__text t;
-    stk__text_fixed(&t, has, sizeof has);
-    list_names(&t, log->benchmarks, log->benchmark_count);
-    stk__text_fixed(&t, run, sizeof run);
-    list_names(&t, c->names, c->count);
-    return stk_error_set(err, STK_INVALID,
-                         "%s has the benchmarks %s; this run has %s: use another file with --log, or the same names",
-                         paths->markdown, has, run);
-}
-
-/* A log without rows measures what the run does. */
-static stk_status adopt_metric(stk__log *log, const stk__metric *metric, stk_error *err)
-{
-    stk__free(log->metric);
-    log->metric = stk__log_clean(metric->name);
-    bool ok = log->metric != NULL;
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        stk__free(log->units[i]);
-        log->units[i] = stk__log_clean(metric->unit ? metric->unit : "");
-        ok = ok && log->units[i];
-    }
-    return ok ? STK_OK : stk__nomem(strlen(metric->name), err);
-}
-
-/* A log without benchmarks gets those of the run. */
-static stk_status adopt_names(stk__log *log, const columns *c, stk_error *err)
-{
-    log->benchmarks = stk__calloc(c->count, sizeof *log->benchmarks);
-    log->units = stk__calloc(c->count, sizeof *log->units);
-    if (!log->benchmarks || !log->units)
-        return stk__nomem(c->count * sizeof *log->benchmarks, err);
-    log->benchmark_count = c->count;
-    for (size_t i = 0; i < c->count; i++)
-        if (!(log->benchmarks[i] = stk__strdup(c->names[i])))
-            return stk__nomem(strlen(c->names[i]), err);
-    return STK_OK;
-}
-
-static stk_status check_metric(const stk__log_paths *paths, const stk__log *log, const stk__metric *metric,
-                               stk_error *err)
-{
-    char *name = stk__log_clean(metric->name), *unit = stk__log_clean(metric->unit ? metric->unit : "");
-    stk_status status = name && unit ? STK_OK : stk__nomem(strlen(metric->name), err);
-    if (status == STK_OK && (strcmp(name, log->metric) != 0 || strcmp(unit, log->units[0]) != 0))
-        status = stk_error_set(err, STK_INVALID,
-                               "%s measures '%.60s' (%.20s), this run '%.60s' (%.20s): use another file with --log",
-                               paths->markdown, log->metric, log->units[0], name, unit);
-    stk__free(name);
-    stk__free(unit);
-    return status;
-}
-
-static stk_status cell_of(const stk__result *r, size_t variant, stk__log_cell *out, stk_error *err)
-{
-    const stk__variant *v = &r->variants[variant];
-    double *known = stk__calloc(v->runs ? v->runs : 1, sizeof *known);
-    if (!known)
-        return stk__nomem(v->runs * sizeof *known, err);
-    size_t n = 0;
-    for (size_t i = 0; i < v->runs; i++)
-        if (isfinite(v->values[r->primary][i]))
-            known[n++] = v->values[r->primary][i];
-    stk__summary s = {0};
-    const stk_status status =
-        n ? stk__describe(known, n, &s, err)
-          : stk_error_set(err, STK_INVALID, "'%.200s' has no value of '%.100s', wanted one for the log", v->name,
-                          r->metrics[r->primary].name);
-    stk__free(known);
-    if (status == STK_OK)
-        *out = (stk__log_cell){.mean = s.mean, .sd = s.sd, .n = n};
-    return status;
-}
-
-static bool same_names(const stk__log *log, const columns *c)
-{
-    for (size_t i = 0; i < log->benchmark_count; i++)
-        if (find_name(c->names, c->count, log->benchmarks[i]) == SIZE_MAX)
-            return false;
-    return c->count == log->benchmark_count;
-}
-
-static stk_status check_columns(const stk__log_paths *paths, stk__log *log, const columns *c, const stk__metric *metric,
-                                stk_error *err)
-{
-    if (!log->benchmark_count)
-        STK_TRY(adopt_names(log, c, err));
-    if (!same_names(log, c))
-        return other_benchmarks(paths, log, c, err);
-    return log->row_count ? check_metric(paths, log, metric, err) : adopt_metric(log, metric, err);
-}
-
-stk_status stk__log_columns_check(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log,
-                                  stk_error *err)
-{
-    columns c = {0};
-    STK_TRY(columns_of(entry, &c, err));
-    const stk_status status = check_columns(paths, log, &c, &entry->result->metrics[entry->result->primary], err);
-    columns_clear(&c);
-    return status;
-}
-
-/* The figures in the order of the log, whatever the order of the run. */
-static stk_status fill_cells(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log, stk__log_row *row,
-                             stk_error *err)
-{
-    columns c = {0};
-    STK_TRY(columns_of(entry, &c, err));
-    stk_status status = check_columns(paths, log, &c, &entry->result->metrics[entry->result->primary], err);
-    row->cells = stk__calloc(STK_MAX(c.count, 1), sizeof *row->cells);
-    if (status == STK_OK && !row->cells)
-        status = stk__nomem(c.count * sizeof *row->cells, err);
-    for (size_t i = 0; status == STK_OK && i < log->benchmark_count; i++)
-        status =
-            cell_of(entry->result, c.variants[find_name(c.names, c.count, log->benchmarks[i])], &row->cells[i], err);
-    columns_clear(&c);
-    return status;
-}
-
-/* ---- comparisons ---- */
-
-static double confidence_of(const stk__log_entry *entry)
-{
-    const double c = entry->comparisons ? entry->comparisons->rule.confidence : 0;
-    return c > 0 && c < 1 ? c : 0.95;
-}
-
-static size_t comparison_count(const stk__log_entry *entry)
-{
-    return entry->comparisons ? entry->comparisons->count : 0;
-}
-
-static void put_compared(const stk__log_entry *entry, const stk__comparison *c, stk__text *out)
-{
-    const stk__variant *variants = entry->result->variants;
-    if (entry->against) {
-        char *name = column_name(variants[c->b].name, true);
-        stk__text_puts(out, name ? name : "");
-        out->failed |= !name;
-        stk__free(name);
-    } else {
-        stk__text_printf(out, "%s/%s", variants[c->b].name, variants[c->a].name);
-    }
-}
-
-static void put_interval(double low, double high, double confidence, stk__text *out)
+void stk__log_interval(double low, double high, double confidence, stk__text *out)
 {
     stk__ratio(out, low);
     stk__text_puts(out, "..");
@@ -288,189 +40,307 @@ static void put_interval(double low, double high, double confidence, stk__text *
         stk__text_printf(out, " (%g %%)", confidence * 100);
 }
 
-static void put_verdict(const stk__comparison *c, stk__text *out)
+/* ---- columns ---- */
+
+static const stk__metric *metric_of(const stk__log_figure *f)
 {
-    stk__text_puts(out, stk__verdict_name(c->verdict));
-    if (c->withheld)
-        stk__text_printf(out, ": %s", c->withheld);
+    return &f->result->metrics[f->result->primary];
 }
 
-/* "0.963 (0.941..0.985)" */
-static void put_both(const stk__comparison *c, double confidence, stk__text *out)
+static stk_status check_metric(const stk__log_paths *paths, const stk__log_benchmark *b, const char *name,
+                               const char *unit, bool higher, stk_error *err)
 {
-    stk__ratio(out, c->ratio);
-    stk__text_puts(out, " (");
-    put_interval(c->low, c->high, confidence, out);
-    stk__text_puts(out, ")");
+    if (strcmp(name, b->metric) != 0 || strcmp(unit, b->unit) != 0)
+        return stk_error_set(err, STK_INVALID,
+                             "%s has '%.60s' by '%.60s' (%.20s), this run by '%.60s' (%.20s): give it another name, or "
+                             "use another file with --log",
+                             paths->markdown, b->name, b->metric, b->unit, name, unit);
+    if (higher != b->higher_is_better)
+        return stk_error_set(err, STK_INVALID,
+                             "in %s %s of '%.60s' is better, in this run %s: give it another name, or use another file "
+                             "with --log",
+                             paths->markdown, b->higher_is_better ? "more" : "less", b->name, higher ? "more" : "less");
+    return STK_OK;
 }
 
-/* Where there are several, each with its names. */
-static void comparison_words(const stk__log_entry *entry, stk__log_words *words)
+/* Whether any row says what the benchmark measures. */
+static bool is_measured(const stk__log *log, size_t benchmark)
 {
-    const size_t count = comparison_count(entry);
-    const double confidence = confidence_of(entry);
-    stk__text *const texts[] = {&words->ratio, &words->interval, &words->verdict, &words->to_parent};
-    for (size_t i = 0; i < count; i++) {
-        const stk__comparison *c = &entry->comparisons->items[i];
-        for (size_t t = 0; t < STK_COUNT(texts) - !entry->against; t++) {
-            stk__text_puts(texts[t], i ? "; " : "");
-            if (count > 1) {
-                put_compared(entry, c, texts[t]);
-                stk__text_putc(texts[t], ' ');
-            }
-            if (texts[t] == &words->verdict)
-                put_verdict(c, texts[t]);
-            else if (!c->valid)
-                stk__text_putc(texts[t], '-');
-            else if (texts[t] == &words->ratio)
-                stk__ratio(texts[t], c->ratio);
-            else if (texts[t] == &words->interval)
-                put_interval(c->low, c->high, confidence, texts[t]);
-            else
-                put_both(c, confidence, texts[t]);
+    for (size_t i = log->row_count; i-- > 0;) {
+        if (log->rows[i].cells[benchmark].n)
+            return true;
+    }
+    return false;
+}
+
+static stk_status set_metric(const stk__log_paths *paths, stk__log *log, size_t benchmark, const stk__metric *m,
+                             stk_error *err)
+{
+    stk__log_benchmark *b = &log->benchmarks[benchmark];
+    char *name = stk__log_clean(m->name), *unit = stk__log_clean(m->unit ? m->unit : "");
+    stk_status status = name && unit ? STK_OK : stk__nomem(strlen(m->name), err);
+    if (status == STK_OK && is_measured(log, benchmark)) {
+        status = check_metric(paths, b, name, unit, m->higher_is_better, err);
+    } else if (status == STK_OK) {
+        stk__free(b->metric);
+        stk__free(b->unit);
+        b->metric = name;
+        b->unit = unit;
+        b->higher_is_better = m->higher_is_better;
+        return STK_OK;
+    }
+    stk__free(name);
+    stk__free(unit);
+    return status;
+}
+
+static stk_status add_figure(const stk__log_figure *f, const stk__log_paths *paths, stk__log *log, size_t *out_index,
+                             stk_error *err)
+{
+    char *name = stk__log_clean(f->name);
+    if (!name)
+        return stk__nomem(strlen(f->name), err);
+    size_t index = stk__log_find(log, name);
+    stk_status status = index == SIZE_MAX ? stk__log_add_benchmark(log, name, &index, err) : STK_OK;
+    stk__free(name);
+    STK_TRY(status);
+    *out_index = index;
+    return set_metric(paths, log, index, metric_of(f), err);
+}
+
+static stk_status add_pair(const stk__log_pair *p, stk__log *log, size_t *out_index, stk_error *err)
+{
+    char *name = stk__log_clean(p->name);
+    if (!name)
+        return stk__nomem(strlen(p->name), err);
+    size_t index = stk__log_find_pair(log, name);
+    const stk_status status = index == SIZE_MAX ? stk__log_add_pair(log, name, &index, err) : STK_OK;
+    stk__free(name);
+    STK_TRY(status);
+    *out_index = index;
+    return STK_OK;
+}
+
+/* Two of one name cannot be told apart, once they are in the file. */
+static stk_status check_entry(const stk__log_entry *entry, stk_error *err)
+{
+    if (!entry->figure_count)
+        return stk_error_set(err, STK_INVALID, "the run has no benchmark, wanted one for the log");
+    for (size_t i = 0; i < entry->figure_count; i++) {
+        if (!entry->figures[i].name[0])
+            return stk_error_set(err, STK_INVALID, "benchmark %zu has no name, wanted one for the log", i + 1);
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(entry->figures[k].name, entry->figures[i].name) == 0)
+                return stk_error_set(err, STK_INVALID, "two benchmarks are called '%.200s', wanted a name for each",
+                                     entry->figures[i].name);
         }
     }
-    if (entry->against && count)
-        stk__text_printf(&words->to_parent, " %s, %s", entry->comparisons->items[0].paired ? "paired" : "unpaired",
-                         entry->against);
+    return STK_OK;
 }
 
-static stk_status fill_comparison(const stk__log_entry *entry, stk__log_row *row, stk_error *err)
+stk_status stk__log_columns_add(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log, stk_error *err)
 {
-    row->ratio = row->low = row->high = row->p = NAN;
-    stk__text compared = STK__TEXT_INIT;
-    stk__text_puts(&compared, entry->against ? entry->against : "");
-    if (comparison_count(entry)) {
-        const stk__comparison *c = &entry->comparisons->items[0];
-        if (!entry->against)
-            put_compared(entry, c, &compared);
-        if (c->valid)
-            row->ratio = c->ratio, row->low = c->low, row->high = c->high, row->p = c->p_holm;
-        row->paired = c->paired;
-        row->verdict = stk__strdup(stk__verdict_name(c->verdict));
-    } else {
-        row->verdict = stk__strdup("");
-    }
-    row->compared = compared.failed ? NULL : stk__log_clean(compared.data);
-    stk__text_clear(&compared);
-    return row->verdict && row->compared ? STK_OK : stk__nomem(1, err);
+    size_t index;
+    STK_TRY(check_entry(entry, err));
+    for (size_t i = 0; i < entry->figure_count; i++)
+        STK_TRY(add_figure(&entry->figures[i], paths, log, &index, err));
+    for (size_t i = 0; i < entry->pair_count; i++)
+        STK_TRY(add_pair(&entry->pairs[i], log, &index, err));
+    return STK_OK;
 }
 
-/* ---- the parent, from an earlier row ---- */
+/* ---- the past, from an earlier row ---- */
 
-/* Without the kernel's version: an update keeps the history. */
-static size_t machine_length(const char *machine)
+/*
+ * The newest row of what this one was made from, its own commit when tracked files were changed and else the parent,
+ * that has the benchmark too.
+ */
+static const stk__log_row *past_row(const stk__log *log, const stk__log_row *row, size_t benchmark)
 {
-    const char *kernel = strstr(machine, ", Linux ");
-    return kernel ? (size_t)(kernel - machine) : strlen(machine);
-}
-
-static bool same_machine(const char *a, const char *b)
-{
-    const size_t n = machine_length(a);
-    return n == machine_length(b) && memcmp(a, b, n) == 0;
-}
-
-/* The newest row of what this one was made from: its own commit when tracked files were changed, else the parent. */
-static const stk__log_row *parent_row(const stk__log *log, const stk__log_row *row)
-{
-    const char *parent = row->dirty ? row->commit : row->parent;
-    for (size_t i = log->row_count; parent[0] && i-- > 0;) {
+    const char *commit = row->dirty ? row->commit : row->parent;
+    for (size_t i = (size_t)(row - log->rows); commit[0] && i-- > 0;) {
         const stk__log_row *earlier = &log->rows[i];
-        if (!earlier->dirty && strcmp(earlier->commit, parent) == 0 && strcmp(earlier->limits, row->limits) == 0 &&
-            same_machine(earlier->machine, row->machine))
+        if (!earlier->dirty && strcmp(earlier->commit, commit) == 0 && earlier->cells[benchmark].n &&
+            strcmp(stk__log_limits(earlier, benchmark), stk__log_limits(row, benchmark)) == 0 &&
+            stk__words_same_machine(earlier, row))
             return earlier;
     }
     return NULL;
 }
 
-typedef struct log_ratio {
-    double mean;        /* of ln(now / then) over the benchmarks */
-    double error;       /* its standard error */
-    double df;          /* degrees of freedom of that */
-    bool known, spread; /* mean is known; error as well */
-} log_ratio;
-
-/*
- * Welch on logs, from means and standard deviations: the variance of ln(mean) is about (sd / mean)^2 / n. Benchmarks of
- * one run share the state of the machine, so their errors are added as if they always went the same way.
- */
-static log_ratio ratio_to(size_t count, const stk__log_row *then, const stk__log_row *now)
+static bool has_spread(const stk__log_cell *cell)
 {
-    log_ratio out = {.df = HUGE_VAL, .known = true, .spread = true};
-    for (size_t i = 0; i < count; i++) {
-        const stk__log_cell *a = &then->cells[i], *b = &now->cells[i];
-        if (!(a->mean > 0) || !(b->mean > 0))
-            return (log_ratio){.known = false};
-        out.mean += log(b->mean / a->mean) / (double)count;
-        if (a->n < 2 || b->n < 2 || !isfinite(a->sd) || !isfinite(b->sd)) {
-            out.spread = false;
-            continue;
-        }
-        const double va = pow(a->sd / a->mean, 2) / (double)a->n, vb = pow(b->sd / b->mean, 2) / (double)b->n;
-        out.error += sqrt(va + vb) / (double)count;
-        const double df = pow(va + vb, 2) / (va * va / (double)(a->n - 1) + vb * vb / (double)(b->n - 1));
-        if (isfinite(df) && df > 0)
-            out.df = STK_MIN(out.df, df);
-    }
-    out.spread = out.spread && isfinite(out.df) && isfinite(out.error);
-    out.known = isfinite(out.mean);
-    return out;
+    return cell->n > 1 && isfinite(cell->sd);
 }
 
-static void parent_words(const stk__log_entry *entry, const stk__log *log, const stk__log_row *row, stk__text *out)
+/* Welch on logs, from means and standard deviations: the variance of ln(mean) is about (sd / mean)^2 / n. */
+static void set_unpaired(const stk__log_cell *then, double confidence, stk__log_cell *now)
 {
-    const stk__log_row *then = parent_row(log, row);
-    const log_ratio x = then ? ratio_to(log->benchmark_count, then, row) : (log_ratio){.known = false};
-    if (!x.known)
+    const double mean = log(now->mean / then->mean);
+    now->ratio = exp(mean);
+    if (!has_spread(then) || !has_spread(now))
         return;
-    stk__ratio(out, exp(x.mean));
-    const double confidence = confidence_of(entry);
-    if (x.spread) {
-        const double half = stk__student_quantile(1 - confidence, x.df) * x.error;
-        stk__text_puts(out, " (");
-        put_interval(exp(x.mean - half), exp(x.mean + half), confidence, out);
-        stk__text_puts(out, ")");
+    const double va = pow(then->sd / then->mean, 2) / (double)then->n,
+                 vb = pow(now->sd / now->mean, 2) / (double)now->n;
+    const double df = pow(va + vb, 2) / (va * va / (double)(then->n - 1) + vb * vb / (double)(now->n - 1));
+    if (!isfinite(df) || !(df > 0))
+        return;
+    const double error = sqrt(va + vb), half = stk__student_quantile(1 - confidence, df) * error;
+    const double low = exp(mean - half), high = exp(mean + half);
+    if (!isfinite(low) || !isfinite(high))
+        return;
+    now->low = low;
+    now->high = high;
+    now->p = stk__student_p(mean / error, df);
+}
+
+static stk_status look_back(const stk__log *log, stk__log_row *row, size_t benchmark, stk_error *err)
+{
+    stk__log_cell *now = &row->cells[benchmark];
+    const stk__log_row *earlier = past_row(log, row, benchmark);
+    const stk__log_cell *then = earlier ? &earlier->cells[benchmark] : NULL;
+    if (!then || !(then->mean > 0) || !(now->mean > 0) || !isfinite(now->mean / then->mean) ||
+        !(now->mean / then->mean > 0))
+        return STK_OK;
+    set_unpaired(then, row->confidence, now);
+    now->against = stk__strndup(earlier->commit, STK__LOG_BRIEF);
+    return now->against ? STK_OK : stk__nomem(STK__LOG_BRIEF, err);
+}
+
+/* ---- cells ---- */
+
+/* With too few rounds for an interval, low and high are but the least and the greatest: nothing for a log. */
+static void take_ratio(const stk__comparison *c, double *ratio, double *low, double *high, double *p)
+{
+    if (!c->valid)
+        return;
+    *ratio = c->ratio;
+    *p = c->p_holm;
+    if (c->paired ? c->pair.covered : c->free.covered) {
+        *low = c->low;
+        *high = c->high;
     }
-    stk__text_puts(out, " unpaired");
+}
+
+static stk_status set_past(const stk__log_figure *f, stk__log_cell *cell, stk_error *err)
+{
+    const stk__comparison *c = f->past;
+    take_ratio(c, &cell->ratio, &cell->low, &cell->high, &cell->p);
+    cell->paired = c->paired;
+    cell->verdict = stk__strdup(stk__verdict_name(c->verdict));
+    cell->against = stk__log_clean(f->against ? f->against : "?");
+    return cell->verdict && cell->against ? STK_OK : stk__nomem(1, err);
+}
+
+static stk_status set_values(const stk__log_figure *f, stk__log_cell *cell, stk_error *err)
+{
+    const stk__result *r = f->result;
+    const stk__variant *v = &r->variants[f->variant];
+    double *known = stk__calloc(v->runs ? v->runs : 1, sizeof *known);
+    if (!known)
+        return stk__nomem(v->runs * sizeof *known, err);
+    size_t n = 0;
+    for (size_t i = 0; i < v->runs; i++) {
+        if (isfinite(v->values[r->primary][i]))
+            known[n++] = v->values[r->primary][i];
+    }
+    stk__summary s = {0};
+    const stk_status status =
+        n ? stk__describe(known, n, &s, err)
+          : stk_error_set(err, STK_INVALID, "'%.200s' has no value of '%.100s', wanted one for the log", f->name,
+                          metric_of(f)->name);
+    stk__free(known);
+    STK_TRY(status);
+    cell->n = n;
+    cell->mean = s.mean;
+    cell->sd = s.sd;
+    return STK_OK;
+}
+
+static stk_status set_cells(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log, stk__log_row *row,
+                            stk_error *err)
+{
+    const bool same = row->limits[0] != 0;
+    for (size_t i = 0; i < entry->figure_count; i++) {
+        const stk__log_figure *f = &entry->figures[i];
+        size_t index;
+        STK_TRY(add_figure(f, paths, log, &index, err));
+        stk__log_cell *cell = &row->cells[index];
+        if (cell->n)
+            return stk_error_set(err, STK_INVALID, "two benchmarks are called '%.200s' in the log", f->name);
+        STK_TRY(set_values(f, cell, err));
+        if (!same && f->result->limits && f->result->limits[0] && !(cell->limits = stk__log_clean(f->result->limits)))
+            return stk__nomem(strlen(f->result->limits), err);
+        STK_TRY(f->past ? set_past(f, cell, err) : look_back(log, row, index, err));
+    }
+    return STK_OK;
+}
+
+static stk_status set_beside(const stk__log_entry *entry, stk__log *log, stk__log_row *row, stk_error *err)
+{
+    for (size_t i = 0; i < entry->pair_count; i++) {
+        const stk__comparison *c = entry->pairs[i].comparison;
+        size_t index;
+        STK_TRY(add_pair(&entry->pairs[i], log, &index, err));
+        stk__log_beside *x = &row->beside[index];
+        stk__free(x->verdict);
+        *x = (stk__log_beside){NAN, NAN, NAN, NAN, c->paired, stk__strdup(stk__verdict_name(c->verdict))};
+        if (!x->verdict)
+            return stk__nomem(1, err);
+        take_ratio(c, &x->ratio, &x->low, &x->high, &x->p);
+    }
+    return STK_OK;
 }
 
 /* ---- the row ---- */
 
-static stk_status fill_facts(const stk__log_entry *entry, stk__log_row *row, stk_error *err)
+/* The limits that all of them share; "" where they differ. */
+static const char *common_limits(const stk__log_entry *entry)
+{
+    const char *first = entry->figures[0].result->limits;
+    for (size_t i = 1; first && i < entry->figure_count; i++) {
+        const char *other = entry->figures[i].result->limits;
+        if (!other || strcmp(other, first) != 0)
+            return "";
+    }
+    return first ? first : "";
+}
+
+/* The time at which the first of them began. */
+static int64_t start_of(const stk__log_entry *entry)
+{
+    int64_t least = 0;
+    for (size_t i = 0; i < entry->figure_count; i++) {
+        const int64_t t = entry->figures[i].result->time_s;
+        if (t > 0 && (!least || t < least))
+            least = t;
+    }
+    return least ? least : (int64_t)time(NULL);
+}
+
+static stk_status set_facts(const stk__log_entry *entry, stk__log_row *row, stk_error *err)
 {
     static const stk__commit none;
     const stk__commit *commit = entry->commit ? entry->commit : &none;
-    const stk__result *r = entry->result;
-    row->time_s = r->time_s > 0 ? r->time_s : (int64_t)time(NULL);
+    const char *machine = entry->figures[0].result->machine;
+    row->time_s = start_of(entry);
     row->dirty = commit->hash[0] && commit->dirty;
     row->commit = stk__strdup(commit->hash);
     row->parent = stk__strdup(commit->hash[0] ? commit->parent : "");
-    row->machine = stk__log_clean(r->machine ? r->machine : "");
-    row->limits = stk__log_clean(r->limits ? r->limits : "");
+    row->machine = stk__log_clean(machine ? machine : "");
+    row->limits = stk__log_clean(common_limits(entry));
     row->description = stk__log_clean(entry->description ? entry->description : commit->subject);
+    row->confidence = entry->confidence > 0 && entry->confidence < 1 ? entry->confidence : 0.95;
     return row->commit && row->parent && row->machine && row->limits && row->description ? STK_OK : stk__nomem(1, err);
 }
 
-stk_status stk__log_row_make(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log,
-                             stk__log_row *out_row, stk__log_words *out_words, stk_error *err)
+stk_status stk__log_row_add(const stk__log_entry *entry, const stk__log_paths *paths, stk__log *log, stk_error *err)
 {
-    stk__log_row row = {0};
-    const stk__commit *commit = entry->commit;
-    stk__log_words words = {.brief = !commit ? "" : commit->brief[0] ? commit->brief : commit->hash};
-    stk_status status = fill_facts(entry, &row, err);
-    if (status == STK_OK)
-        status = fill_cells(entry, paths, log, &row, err);
-    if (status == STK_OK)
-        status = fill_comparison(entry, &row, err);
-    if (status == STK_OK) {
-        comparison_words(entry, &words);
-        if (!entry->against)
-            parent_words(entry, log, &row, &words.to_parent);
-        *out_row = row;
-        *out_words = words;
-        return STK_OK;
-    }
-    stk__log_row_clear(&row);
-    return status;
+    stk__log_row *row;
+    /* Columns first: they are what all rows get. */
+    STK_TRY(stk__log_columns_add(entry, paths, log, err));
+    STK_TRY(stk__log_add_row(log, &row, err));
+    STK_TRY(set_facts(entry, row, err));
+    STK_TRY(set_cells(entry, paths, log, row, err));
+    return set_beside(entry, log, row, err);
 }

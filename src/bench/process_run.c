@@ -7,13 +7,21 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "bench/command.h"
+#include "bench/grind.h"
 #include "bench/process_run.h"
 #include "bench/quantity.h"
 #include "stats/describe.h"
 
 #include "base/banned.h"
 
-enum { FLOOR_RUNS = 9, PADDING = 4096, TOO_FAST = 5 /* times the floor */, ERROR_SHOWN = 300 };
+enum {
+    FLOOR_RUNS = 9,
+    PADDING = 4096,
+    FIXED_PADDING = 2048, /* with round and variant, which are shorter */
+    TOO_FAST = 5,         /* times the floor */
+    ERROR_SHOWN = 300
+};
 
 struct stk__process_runs {
     const stk__experiment *e;
@@ -24,6 +32,14 @@ struct stk__process_runs {
     size_t count;       /* of all runs: seeds the padding */
     double hooks_s;     /* CPU time of hooks */
     size_t left_behind; /* processes that outlived the runs that started them */
+    bool counts;        /* each run counts its instructions, by hardware */
+    bool grinds;        /* valgrind counts them, in runs after the rounds */
+    stk__grind_tool tool;
+    bool tool_changed;
+    char grind_version[32];
+    size_t uncounted; /* runs whose counter failed, the last for this reason */
+    int count_error;
+    double least_share; /* of the time in which the counter counted */
 };
 
 /* The last line that is not empty. */
@@ -68,6 +84,8 @@ static stk_status hook(stk__process_runs *p, size_t trial, const char *command, 
     if (!went_well(&o, false)) {
         stk__text why = STK__TEXT_INIT;
         explain(&o, &launch, &why);
+        if (p->e->out_failed)
+            *p->e->out_failed = trial;
         status = stk_error_set(err, STK_IO, "--%s '%.200s' failed: %s", what, command, why.data ? why.data : "");
         stk__text_clear(&why);
     }
@@ -75,16 +93,22 @@ static stk_status hook(stk__process_runs *p, size_t trial, const char *command, 
     return status;
 }
 
-/* What a process costs that does nothing. */
+/* What a process costs that does nothing; and can its instructions be counted? */
 static stk_status measure_floor(stk__process_runs *p, stk_error *err)
 {
     double least = INFINITY;
     for (int i = 0; i < FLOOR_RUNS; i++) {
-        const stk__launch launch = {.command = "true", .limits = p->e->launch.limits};
+        const stk__launch launch = {.command = "true",
+                                    .limits = p->e->launch.limits,
+                                    .count = p->e->count && p->e->count_with != STK__COUNT_VALGRIND
+                                                 ? STK__COUNT_INSTRUCTIONS
+                                                 : STK__COUNT_NOTHING};
         stk__outcome o;
         STK_TRY(stk__launcher_run(p->l, &launch, &o, err));
         if (went_well(&o, false))
             least = fmin(least, o.measures[STK__WALL]);
+        p->counts = p->e->count && isfinite(o.count.value);
+        p->count_error = o.count.error;
         stk__outcome_clear(&o);
     }
     p->r->floor_s = isfinite(least) ? least : NAN;
@@ -114,10 +138,86 @@ static stk_status describe_limits(stk__process_runs *p, stk_error *err)
     return status;
 }
 
+/* ---- how instructions are counted ---- */
+
+static stk_status say_counted(stk__process_runs *p, const char *how, const char *version, stk_error *err)
+{
+    stk__text t = STK__TEXT_INIT;
+    stk__text_printf(&t, "%s%s%s", how, *version ? " " : "", version);
+    stk__free(p->r->counted);
+    p->r->counted = t.failed ? NULL : t.data;
+    return t.failed ? stk__nomem(64, err) : STK_OK;
+}
+
+/* "3.19.0" of "valgrind-3.19.0"; empty: it cannot be run. */
+static stk_status find_valgrind(stk__process_runs *p, stk_error *err)
+{
+    const stk__launch launch = {.command = "valgrind --version", .output = STK__OUTPUT_KEEP};
+    static const char prefix[] = "valgrind-";
+    stk__outcome o;
+    STK_TRY(stk__launcher_run(p->l, &launch, &o, err));
+    if (went_well(&o, false) && o.output_end && strncmp(o.output_end, prefix, sizeof prefix - 1) == 0) {
+        const char *version = o.output_end + sizeof prefix - 1;
+        snprintf(p->grind_version, sizeof p->grind_version, "%.*s", (int)strspn(version, "0123456789."), version);
+        p->grinds = true;
+    }
+    stk__outcome_clear(&o);
+    return STK_OK;
+}
+
+/* A shell starts what it runs as further processes. */
+static stk_status choose_tool(stk__process_runs *p, stk_error *err)
+{
+    for (size_t t = 0; t < p->e->trial_count; t++) {
+        stk__command command;
+        STK_TRY(stk__command_split(p->e->trials[t].command, &command, err));
+        if (command.shell)
+            p->tool = STK__CALLGRIND;
+        stk__command_clear(&command);
+    }
+    return STK_OK;
+}
+
+/* An error only where they decide. */
+static stk_status do_without(stk__process_runs *p, const char *reason, stk_error *err)
+{
+    if (p->r->primary == STK__INSTRUCTIONS)
+        return stk_error_set(err, STK_UNSUPPORTED, "instructions cannot be counted: %s", reason);
+    return stk__result_note(p->r, err, "instructions were not counted: %s", reason);
+}
+
+/* In hardware in every run; else by valgrind in a few; else not. */
+static stk_status choose_counter(stk__process_runs *p, stk_error *err)
+{
+    static const char slow[] =
+        "valgrind counts the instructions, in runs of their own after the rounds that take 10 to "
+        "100 times as long";
+    static const char missing[] = "there is no valgrind (sudo apt install valgrind)";
+    p->least_share = 1;
+    if (p->counts)
+        return say_counted(p, "hardware counter", "", err);
+    char reason[512];
+    stk__text why;
+    stk__text_fixed(&why, reason, sizeof reason);
+    const bool tried = p->e->count_with != STK__COUNT_VALGRIND;
+    if (tried)
+        stk__counter_explain(p->count_error, stk__counter_paranoid(), &why);
+    if (p->e->count_with == STK__COUNT_HARDWARE)
+        return do_without(p, reason, err);
+    STK_TRY(find_valgrind(p, err));
+    stk__text_printf(&why, "%s%s", !tried ? "" : p->grinds ? ": " : ", and ", p->grinds ? slow : missing);
+    if (!p->grinds)
+        return do_without(p, reason, err);
+    STK_TRY(choose_tool(p, err));
+    return stk__result_note(p->r, err, "%s", reason);
+}
+
 static stk_status set_up(stk__process_runs *p, stk_error *err)
 {
     STK_TRY(describe_limits(p, err));
     STK_TRY(measure_floor(p, err));
+    if (p->e->count)
+        STK_TRY(choose_counter(p, err));
     for (size_t t = 0; t < p->e->trial_count; t++) {
         p->set_up[t] = true; /* before it runs: what a failed one left is cleaned up as well */
         STK_TRY(hook(p, t, p->e->trials[t].setup, "setup", err));
@@ -236,15 +336,21 @@ static uint64_t digest_hash(const stk__outcome *o)
     return hash;
 }
 
+/* The first metric that commands tell themselves: those before it are measured. */
+static size_t first_printed(const stk__process_runs *p)
+{
+    return p->e->count ? STK__NAMED_MEASURES : STK__MEASURES;
+}
+
 static void read_json(const stk__process_runs *p, const stk__outcome *o, double *values)
 {
     const stk__result *r = p->r;
-    for (size_t m = STK__MEASURES; m < r->metric_count; m++)
+    for (size_t m = first_printed(p); m < r->metric_count; m++)
         values[m] = NAN;
-    json_t *object = r->metric_count > STK__MEASURES ? printed_object(o) : NULL;
+    json_t *object = r->metric_count > first_printed(p) ? printed_object(o) : NULL;
     if (!object)
         return;
-    for (size_t m = STK__MEASURES; m < r->metric_count; m++) {
+    for (size_t m = first_printed(p); m < r->metric_count; m++) {
         values[m] = json_number(object, r->metrics[m].name);
         /* A command that leaves its start out of the count tells it itself. */
         if (isnan(values[m]) && strcmp(r->metrics[m].name, "cpu_per_1000") == 0)
@@ -255,24 +361,47 @@ static void read_json(const stk__process_runs *p, const stk__outcome *o, double 
 
 /* ---- a run ---- */
 
-/* The size of the environment moves the stack and with it the alignment of data: it is varied, so that no variant profits. */
+/* What a command finds in its environment. */
+typedef struct surroundings {
+    char padding[32 + PADDING], number[48], name[300];
+    const char *words[4];
+} surroundings;
+
+/*
+ * The size of the environment moves the stack and with it the alignment of data: it is varied, so that no variant
+ * profits. For counts that is noise: there all have the same size.
+ */
+static void surround(stk__process_runs *p, size_t trial, size_t round, bool fixed, surroundings *out)
+{
+    const int number = snprintf(out->number, sizeof out->number, "STOKER_BENCH_ROUND=%zu", round);
+    const int name = snprintf(out->name, sizeof out->name, "STOKER_BENCH_VARIANT=%.250s", p->e->trials[trial].name);
+    const size_t drawn = (size_t)(stk__mix(p->e->seed, p->count++) % PADDING);
+    const size_t size = fixed ? FIXED_PADDING - (size_t)(number + name) : drawn;
+    const int start = snprintf(out->padding, sizeof out->padding, "STOKER_BENCH_PADDING=");
+    memset(out->padding + start, 'x', size);
+    out->padding[(size_t)start + size] = 0;
+    memcpy(out->words, (const char *[]){out->padding, out->number, out->name, NULL}, sizeof out->words);
+}
+
+/* Counts that decide are those of rounds that differ in nothing. */
+static bool is_fixed(const stk__process_runs *p)
+{
+    return p->counts && p->r->primary == STK__INSTRUCTIONS;
+}
+
 static stk_status launch_padded(stk__process_runs *p, size_t trial, size_t round, stk__outcome *out, stk_error *err)
 {
     const stk__trial *t = &p->e->trials[trial];
-    char padding[32 + PADDING], number[48], name[300];
-    const size_t size = stk__mix(p->e->seed, p->count++) % PADDING;
-    const int start = snprintf(padding, sizeof padding, "STOKER_BENCH_PADDING=");
-    memset(padding + start, 'x', size);
-    padding[(size_t)start + size] = 0;
-    snprintf(number, sizeof number, "STOKER_BENCH_ROUND=%zu", round);
-    snprintf(name, sizeof name, "STOKER_BENCH_VARIANT=%.250s", t->name);
-    const char *environment[] = {padding, number, name, NULL};
+    surroundings around;
     stk__launch launch = p->e->launch;
+    surround(p, trial, round, is_fixed(p), &around);
     launch.command = t->command;
     launch.directory = t->directory;
-    launch.environment = environment;
+    launch.environment = around.words;
+    launch.fixed = is_fixed(p);
+    launch.count = p->counts ? STK__COUNT_INSTRUCTIONS : STK__COUNT_NOTHING;
     if (launch.output == STK__OUTPUT_DISCARD &&
-        (p->e->same_output || p->e->keep_directory || p->r->metric_count > STK__MEASURES))
+        (p->e->same_output || p->e->keep_directory || p->r->metric_count > first_printed(p)))
         launch.output = STK__OUTPUT_KEEP;
     stk__text path = STK__TEXT_INIT;
     if (p->e->keep_directory) {
@@ -290,13 +419,26 @@ static stk_status launch_padded(stk__process_runs *p, size_t trial, size_t round
     return status;
 }
 
+static void note_count(stk__process_runs *p, const stk__outcome *o)
+{
+    if (!p->counts)
+        return;
+    if (!isfinite(o->count.value)) {
+        p->uncounted++;
+        p->count_error = o->count.error;
+    } else {
+        p->least_share = fmin(p->least_share, o->count.share);
+    }
+}
+
 static stk_status judge(stk__process_runs *p, size_t trial, const stk__outcome *o, double *values, int *out_exit_code,
                         bool *out_failed, stk__text *why, stk_error *err)
 {
     stk__launch launch = p->e->launch;
     launch.command = p->e->trials[trial].command;
-    memcpy(values, o->measures, sizeof o->measures);
+    memcpy(values, o->measures, first_printed(p) * sizeof *values);
     read_json(p, o, values);
+    note_count(p, o);
     p->left_behind += o->left_behind;
     *out_exit_code = o->exit_code;
     if (!went_well(o, p->e->ignore_failure)) {
@@ -304,8 +446,12 @@ static stk_status judge(stk__process_runs *p, size_t trial, const stk__outcome *
         explain(o, &launch, why);
         return STK_OK;
     }
-    if (!isfinite(values[p->r->primary])) {
+    if (!isfinite(values[p->r->primary]) && !(p->grinds && p->r->primary == STK__INSTRUCTIONS)) {
         *out_failed = true;
+        if (p->counts && p->r->primary == STK__INSTRUCTIONS) {
+            stk__counter_explain(o->count.error, stk__counter_paranoid(), why);
+            return STK_OK;
+        }
         stk__text_printf(why, "the last line that it prints is no JSON object with a number '%s'",
                          p->r->metrics[p->r->primary].name);
         return STK_OK;
@@ -327,6 +473,107 @@ stk_status stk__process_measure(stk__process_runs *p, size_t trial, size_t round
     stk__outcome_clear(&o);
     if (status != STK_OK)
         return status;
+    return hook(p, trial, t->conclude, "conclude", err);
+}
+
+/* ---- counting by valgrind ---- */
+
+bool stk__process_counts_apart(const stk__process_runs *p)
+{
+    return p->grinds;
+}
+
+bool stk__process_counts_anew(stk__process_runs *p)
+{
+    const bool changed = p->tool_changed;
+    p->tool_changed = false;
+    return changed;
+}
+
+/* What it says itself is in its log, and its own last words are on the standard error of the command. */
+static void explain_grind(const stk__outcome *o, const stk__launch *launch, const char *name, stk__text *why)
+{
+    stk__text_printf(why, "%s under valgrind: ", name);
+    explain(o, launch, why);
+    if (o->timed_out)
+        stk__text_puts(why, "; counting takes 10 to 100 times as long: give --timeout more, or a run less work");
+    else if (o->out_of_memory)
+        stk__text_puts(why, "; valgrind needs memory of its own: give --memory more");
+    else if (o->exit_code == 126)
+        stk__text_puts(why, "; it does not run setuid programs");
+    else
+        stk__text_puts(why, "; in the rounds it went well: valgrind may not be able to run it");
+}
+
+/* With blanks between the words, as valgrind writes it. */
+static stk_status joined_words(const char *text, stk__text *out, stk_error *err)
+{
+    stk__command command;
+    STK_TRY(stk__command_split(text, &command, err));
+    const char *word = command.words.data;
+    for (size_t i = 0; i < command.count; i++, word += strlen(word) + 1)
+        stk__text_printf(out, "%s%s", i ? " " : "", word);
+    stk__command_clear(&command);
+    return out->failed ? stk__nomem(strlen(text), err) : STK_OK;
+}
+
+static stk_status sum_grind(stk__process_runs *p, const stk__trial *t, const stk__grind *g, double *out,
+                            bool *out_failed, stk__text *why, stk_error *err)
+{
+    stk__grind_total total;
+    stk_error reason = {0};
+    stk__text words = STK__TEXT_INIT;
+    stk_status status = joined_words(t->command, &words, err);
+    if (status == STK_OK && stk__grind_sum(g->directory, words.data ? words.data : "", &total, &reason) != STK_OK) {
+        *out_failed = true;
+        stk__text_printf(why, "%s: what valgrind wrote: %s", t->name, reason.message);
+    } else if (status == STK_OK) {
+        *out = (double)total.instructions;
+        if (p->tool == STK__CACHEGRIND && !total.alone) {
+            p->tool = STK__CALLGRIND;
+            p->tool_changed = true;
+        }
+    }
+    stk__text_clear(&words);
+    return status;
+}
+
+static stk_status launch_grind(stk__process_runs *p, size_t trial, size_t round, double *out, bool *out_failed,
+                               stk__text *why, stk_error *err)
+{
+    const stk__trial *t = &p->e->trials[trial];
+    surroundings around;
+    stk__grind grind;
+    stk__launch launch = p->e->launch;
+    stk__outcome o = {0};
+    STK_TRY(stk__grind_open(&grind, p->tool, err));
+    surround(p, trial, round, true, &around);
+    launch.command = t->command;
+    launch.directory = t->directory;
+    launch.environment = around.words;
+    launch.wrapper = grind.words;
+    launch.output = STK__OUTPUT_DISCARD;
+    launch.fixed = true;
+    stk_status status = stk__launcher_run(p->l, &launch, &o, err);
+    if (status == STK_OK && !went_well(&o, p->e->ignore_failure)) {
+        *out_failed = true;
+        explain_grind(&o, &launch, t->name, why);
+    } else if (status == STK_OK) {
+        status = sum_grind(p, t, &grind, out, out_failed, why, err);
+    }
+    stk__outcome_clear(&o);
+    stk__grind_close(&grind);
+    return status;
+}
+
+stk_status stk__process_count(stk__process_runs *p, size_t trial, size_t round, double *out, bool *out_failed,
+                              stk__text *why, stk_error *err)
+{
+    const stk__trial *t = &p->e->trials[trial];
+    *out_failed = false;
+    STK_TRY(hook(p, trial, t->prepare, "prepare", err));
+    STK_TRY(launch_grind(p, trial, round, out, out_failed, why, err));
+    STK_TRY(say_counted(p, stk__grind_name(p->tool), p->grind_version, err));
     return hook(p, trial, t->conclude, "conclude", err);
 }
 
@@ -364,11 +611,29 @@ static stk_status note_too_fast(const stk__process_runs *p, stk_error *err)
     return STK_OK;
 }
 
+static stk_status note_counts(const stk__process_runs *p, stk_error *err)
+{
+    if (p->counts && p->least_share < 1)
+        STK_TRY(stk__result_note(p->r, err,
+                                 "the hardware counter counted in only %.0f %% of the time, since others use it too: "
+                                 "instructions are scaled",
+                                 100 * p->least_share));
+    if (!p->uncounted)
+        return STK_OK;
+    char reason[256];
+    stk__text why;
+    stk__text_fixed(&why, reason, sizeof reason);
+    stk__counter_explain(p->count_error, stk__counter_paranoid(), &why);
+    return stk__result_note(p->r, err, "the instructions of %zu runs were not counted: %s", p->uncounted, reason);
+}
+
 stk_status stk__process_runs_close(stk__process_runs *p, stk_error *err)
 {
     if (!p)
         return STK_OK;
     stk_status status = note_too_fast(p, err);
+    if (status == STK_OK)
+        status = note_counts(p, err);
     if (status == STK_OK && p->left_behind)
         status = stk__result_note(p->r, err,
                                   "%zu processes still ran when the command that had started them had ended; "

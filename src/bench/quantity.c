@@ -39,6 +39,17 @@ static quantity_scale byte_scale(double x)
     return (quantity_scale){.factor = factor, .name = names[u], .whole = u == 0};
 }
 
+static quantity_scale instruction_scale(double x)
+{
+    static const char *const names[] = {"instructions", "k instructions", "M instructions", "G instructions",
+                                        "T instructions"};
+    size_t u = 0;
+    double factor = 1;
+    for (; x * factor >= 999.5 && u + 1 < STK_COUNT(names); u++)
+        factor /= 1000;
+    return (quantity_scale){.factor = factor, .name = names[u], .whole = u == 0};
+}
+
 static quantity_scale scale_of(double value, const char *unit)
 {
     const double x = isfinite(value) ? fabs(value) : 0;
@@ -48,6 +59,8 @@ static quantity_scale scale_of(double value, const char *unit)
         return byte_scale(x);
     if (strcmp(unit, "share") == 0)
         return (quantity_scale){.factor = 100, .name = "%", .share = true};
+    if (strcmp(unit, "instructions") == 0)
+        return instruction_scale(x);
     return (quantity_scale){.factor = 1, .name = strcmp(unit, "count") == 0 ? "" : unit, .whole = true};
 }
 

@@ -5,8 +5,8 @@
 #include "base/str.h"
 
 /*
- * Units: "s" (shown as ns, us, ms, s), "bytes" (B, KiB, MiB, GiB), "share" (percent), "count" (bare), anything else as
- * it stands: what comes from outside is for the caller to escape.
+ * Units: "s" (shown as ns, us, ms, s), "bytes" (B, KiB, MiB, GiB), "instructions" (k, M, G), "share" (percent), "count"
+ * (bare), anything else as it stands: what comes from outside is for the caller to escape.
  */
 
 /* "15.9 s", "312 MiB", "1,234", "4.56e+09 samples/s"; "-" for NaN. */

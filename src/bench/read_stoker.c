@@ -99,6 +99,7 @@ static stk_status read_head(stk__import *in, const json_t *root)
     STK_TRY(read_count(in, root, "retaken", &r->retaken));
     STK_TRY(read_count(in, root, "warmup", &r->warmup));
     STK_TRY(read_text(in, root, "machine", &r->machine));
+    STK_TRY(read_text(in, root, "counted", &r->counted));
     return read_text(in, root, "limits", &r->limits);
 }
 

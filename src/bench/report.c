@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "bench/report_parts.h"
 #include "bench/table.h"
@@ -82,6 +83,10 @@ static void fill_variants(const stk__result *r, const stk__sample *samples, size
 
 static void put_test(const stk__comparisons *c, const stk__comparison *x, stk__text *out)
 {
+    if (x->exact) {
+        stk__text_puts(out, "exact: its runs agree");
+        return;
+    }
     const bool tail = x->verdict == STK__TAIL_FASTER || x->verdict == STK__TAIL_SLOWER;
     if (!x->paired)
         stk__text_puts(out, "unpaired: order not controlled; Mann-Whitney ");
@@ -130,7 +135,9 @@ static void add_comparison(const stk__result *r, const stk__comparisons *c, size
     stk__ratio(cell, x->ratio);
     stk__table_take(t, cell);
     const bool covered = x->paired ? x->pair.covered : x->free.covered;
-    if (full && x->valid && !covered) {
+    if (full && x->exact) {
+        stk__text_puts(cell, "all runs ");
+    } else if (full && x->valid && !covered) {
         stk__text_puts(cell, "least to greatest "); /* too few rounds for an interval */
     } else if (full) {
         stk__words_percent(c->rule.confidence, cell);
@@ -143,6 +150,8 @@ static void add_comparison(const stk__result *r, const stk__comparisons *c, size
     stk__table_take(t, cell);
     if (full)
         stk__text_puts(cell, "verdict: ");
+    else if (x->exact)
+        stk__table_cell(t, "exact");
     else
         stk__words_p(x->p_holm, cell), stk__table_take(t, cell);
     put_verdict(r, c, index, full, cell);
@@ -178,6 +187,27 @@ static void put_shared(const stk__comparisons *c, stk__text *out)
     stk__text_printf(out, "; the intervals hold for all %zu together\n", c->family ? c->family : c->count);
 }
 
+/* "B is 1.32 times as fast as A (1.22 to 1.38)": what changed, in the words of a suite. */
+static void put_gain(const stk__result *r, const stk__comparison *x, stk__text *out)
+{
+    double gain, low, high;
+    char a[8], b[8];
+    if (!x->valid || (x->verdict != STK__FASTER && x->verdict != STK__SLOWER))
+        return;
+    if (stk__is_count(&r->metrics[x->metric])) /* fewer is not "as fast", nor as good */
+        return;
+    stk__words_gain(r, x, &gain, &low, &high);
+    stk__variant_letters(x->a, a);
+    stk__variant_letters(x->b, b);
+    stk__text_printf(out, "  %s is ", b);
+    stk__words_times_as(&r->metrics[x->metric], gain, out);
+    stk__text_printf(out, " %s (", a);
+    stk__ratio(out, low);
+    stk__text_puts(out, " to ");
+    stk__ratio(out, high);
+    stk__text_puts(out, ")\n");
+}
+
 /* The variants of a group; then, where each has its own sentence, the comparisons within it. */
 static void put_group(const stk__result *r, const stk__comparisons *c, const stk__table *variants,
                       const stk__table *sentences, size_t group, stk__text *out)
@@ -187,8 +217,10 @@ static void put_group(const stk__result *r, const stk__comparisons *c, const stk
             stk__table_put_row(variants, i, 2, out);
     }
     for (size_t i = 0; sentences && i < c->count; i++) {
-        if (r->variants[c->items[i].b].group == group)
-            stk__table_put_row(sentences, i, 2, out);
+        if (r->variants[c->items[i].b].group != group)
+            continue;
+        stk__table_put_row(sentences, i, 2, out);
+        put_gain(r, &c->items[i], out);
     }
 }
 
@@ -249,10 +281,22 @@ void stk__report_line(const stk__result *r, const stk__comparisons *c, size_t in
     stk__table_clear(&t);
 }
 
+/* Apart from times: they are another kind of figure. */
+static void put_counts(const stk__result *r, const stk__comparisons *c, stk__text *out)
+{
+    stk__text counts = STK__TEXT_INIT;
+    stk__count_lines(r, c, "  ", &counts);
+    if (counts.length)
+        stk__text_printf(out, "\n%s", counts.data);
+    out->failed = out->failed || counts.failed;
+    stk__text_clear(&counts);
+}
+
 void stk__report_text(const stk__result *r, const stk__comparisons *c, const stk__comparisons *others,
                       size_t others_count, stk__text *out)
 {
     put_variants(r, c, out);
+    put_counts(r, c, out);
     stk__report_others(r, c, others, others_count, out);
     stk__report_interference(r, out);
     stk__report_circumstances(r, out);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "bench/report.h"
 #include "bench/section.h"
@@ -53,7 +54,9 @@ static void put_comparison(const stk__result *r, const stk__comparisons *c, size
     if (x->valid)
         stk__words_interval(x->low, x->high, cell);
     put_cell(out, cell);
-    if (x->valid)
+    if (x->exact)
+        stk__text_puts(cell, "exact");
+    else if (x->valid)
         stk__words_p(x->p_holm, cell);
     put_cell(out, cell);
     stk__words_verdict(r, c, i, cell);
@@ -82,6 +85,22 @@ static void put_comparisons(const stk__result *r, const stk__comparisons *c, stk
     stk__text_puts(out, "; minimum effect ");
     stk__words_percent(c->rule.min_effect, out);
     stk__text_puts(out, ".\n");
+}
+
+/* Each line as one of a list. */
+static void put_counts(const stk__result *r, const stk__comparisons *c, stk__text *cell, stk__text *out)
+{
+    stk__count_lines(r, c, "", cell);
+    out->failed |= cell->failed;
+    for (const char *p = cell->data, *end; cell->length && (end = strchr(p, '\n')); p = end + 1) {
+        char *one = stk__strndup(p, (size_t)(end - p));
+        out->failed |= !one;
+        stk__text_puts(out, p == cell->data ? "\n- " : "- ");
+        stk__markdown_cell(out, one ? one : "");
+        stk__text_putc(out, '\n');
+        stk__free(one);
+    }
+    stk__text_reset(cell);
 }
 
 /* What another run would need to be the same. */
@@ -124,6 +143,7 @@ void stk__report_markdown(const stk__result *r, const stk__comparisons *c, stk__
     }
     if (c && c->count)
         put_comparisons(r, c, &cell, out);
+    put_counts(r, c, &cell, out);
     put_circumstances(r, &cell, out);
     stk__text_clear(&cell);
     stk__samples_free(samples, r->variant_count);

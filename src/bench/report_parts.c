@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 #include "bench/table.h"
 #include "bench/words.h"
@@ -162,7 +163,8 @@ void stk__report_others(const stk__result *r, const stk__comparisons *c, const s
             bool ordered = false;
             for (size_t i = 0; i < STK_COUNT(order) && !pass; i++)
                 ordered = ordered || strcmp(r->metrics[m].name, order[i]) == 0;
-            if (m == SIZE_MAX || m == decides || ordered || is_disturbance(r->metrics[m].name) || !metric_tells(r, m))
+            if (m == SIZE_MAX || m == decides || ordered || is_disturbance(r->metrics[m].name) ||
+                stk__is_count(&r->metrics[m]) /* which have lines of their own */ || !metric_tells(r, m))
                 continue;
             if (count < METRICS_SHOWN)
                 metrics[count++] = m;

@@ -16,7 +16,7 @@ stk__metric stk__measure_metric(stk__measure measure)
 {
     static const struct {
         const char *name, *unit;
-    } rows[STK__MEASURES] = {
+    } rows[STK__NAMED_MEASURES] = {
         [STK__WALL] = {"wall", "s"},
         [STK__USER] = {"user", "s"},
         [STK__SYSTEM] = {"system", "s"},
@@ -30,6 +30,7 @@ stk__metric stk__measure_metric(stk__measure measure)
         [STK__PRESSURE_CPU] = {"pressure_cpu", "share"},
         [STK__PRESSURE_IO] = {"pressure_io", "share"},
         [STK__PRESSURE_MEMORY] = {"pressure_memory", "share"},
+        [STK__INSTRUCTIONS] = {"instructions", "instructions"},
     };
     return (stk__metric){WORD(rows[measure].name), WORD(rows[measure].unit), false};
 }
@@ -37,7 +38,7 @@ stk__metric stk__measure_metric(stk__measure measure)
 stk__measure stk__measure_find(const char *name)
 {
     int m = 0;
-    while (m < STK__MEASURES && strcmp(stk__measure_metric((stk__measure)m).name, name) != 0)
+    while (m < STK__NAMED_MEASURES && strcmp(stk__measure_metric((stk__measure)m).name, name) != 0)
         m++;
     return (stk__measure)m;
 }
@@ -73,6 +74,7 @@ void stk__result_clear(stk__result *r)
     stk__free(r->notes);
     stk__free(r->machine);
     stk__free(r->limits);
+    stk__free(r->counted);
     *r = (stk__result){0};
 }
 
@@ -392,4 +394,10 @@ stk_status stk__variant_names(const char *const *commands, size_t count, char **
         return STK_OK;
     names_clear(out_names, count);
     return stk__nomem(count * sizeof *all, err);
+}
+
+size_t stk__variant_metric(const stk__result *r, size_t variant)
+{
+    const size_t own = r->variants[variant].metric;
+    return own ? own - 1 : r->primary;
 }

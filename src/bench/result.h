@@ -23,7 +23,10 @@ typedef enum stk__measure {
     STK__PRESSURE_CPU, /* "pressure_cpu", _io, _memory: share of the run in which some task waited (PSI) */
     STK__PRESSURE_IO,
     STK__PRESSURE_MEMORY,
-    STK__MEASURES
+    STK__MEASURES,
+    /* "instructions" in user space, of all processes of the run: only where it is asked for, right after the others. */
+    STK__INSTRUCTIONS = STK__MEASURES,
+    STK__NAMED_MEASURES
 } stk__measure;
 
 typedef struct stk__metric {
@@ -33,7 +36,7 @@ typedef struct stk__metric {
 
 /* Name, unit and direction of a stk__measure; the strings are constants. */
 stk__metric stk__measure_metric(stk__measure measure);
-/* The measure of that name; STK__MEASURES: there is none. */
+/* The measure of that name; STK__NAMED_MEASURES: there is none. */
 stk__measure stk__measure_find(const char *name);
 
 typedef struct stk__parameter {
@@ -50,6 +53,7 @@ typedef struct stk__variant {
     double **values; /* [metric][run], NaN: not known. Paired results: run i belongs to round i */
     int *exit_codes; /* [run], or NULL: all 0 */
     char *withheld;  /* why there is no verdict about it ("its output differs from A's in round 3"), or NULL */
+    size_t metric;   /* which one decides about it, from 1; 0: the result's primary. Benchmarks of a suite differ there */
     size_t capacity; /* of values and exit_codes */
 } stk__variant;
 
@@ -70,6 +74,7 @@ typedef struct stk__result {
     int64_t time_s;   /* when it began, seconds since 1970; 0: not known */
     char *machine;    /* fingerprint: "AMD EPYC, 2 cores, 24 GiB, Linux 6.18"; NULL: not known */
     char *limits;     /* "1 CPU (affinity), 4.0 GiB (cgroup v1)"; NULL: none */
+    char *counted;    /* how instructions were counted: "hardware counter", "cachegrind 3.19.0"; NULL: not counted */
     char **notes;     /* what a reader should know, in order */
     size_t note_count, note_capacity;
 } stk__result;
@@ -91,6 +96,9 @@ stk_status stk__result_note(stk__result *r, stk_error *err, const char *format, 
 /* Index, or SIZE_MAX. */
 size_t stk__result_metric(const stk__result *r, const char *name);
 size_t stk__result_variant(const stk__result *r, const char *name);
+
+/* The metric that decides about a variant. */
+size_t stk__variant_metric(const stk__result *r, size_t variant);
 
 /* "A", "B", ..., "Z", "AA", ... */
 void stk__variant_letters(size_t index, char out[8]);

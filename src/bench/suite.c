@@ -46,6 +46,7 @@ static const key option_keys[] = {
     {"metric", FILLED, OPTION(metric)},
     {"unit", FILLED, OPTION(unit)},
     {"higher_is_better", SWITCH, OPTION(higher_is_better)},
+    {"count", SWITCH, OPTION(count)},
     {"rounds", COUNT, OPTION(rounds), 1, 100000},
     {"warmup", COUNT, OPTION(warmup), 0, 100000},
     {"max_rounds", COUNT, OPTION(max_rounds), 6, 100000},
@@ -340,8 +341,13 @@ static stk_status check_there(const reader *r, const stk__toml *table, const tab
 
 static stk__suite_options no_options(void)
 {
-    return (stk__suite_options){
-        .higher_is_better = -1, .warmup = -1, .width = NAN, .min_effect = NAN, .margin = NAN, .quiet = NAN};
+    return (stk__suite_options){.higher_is_better = -1,
+                                .count = -1,
+                                .warmup = -1,
+                                .width = NAN,
+                                .min_effect = NAN,
+                                .margin = NAN,
+                                .quiet = NAN};
 }
 
 /* Unit and direction of what we measure ourselves are known: a file that says otherwise means another metric. */
@@ -350,7 +356,7 @@ static stk_status check_metric(const reader *r, const stk__toml *table, const st
     static const char *const keys[] = {"unit", "higher_is_better"};
     const char *const metric = o->metric ? o->metric : "wall";
     const stk__measure m = stk__measure_find(metric);
-    for (size_t i = 0; m < STK__MEASURES && i < STK_COUNT(keys); i++) {
+    for (size_t i = 0; m < STK__NAMED_MEASURES && i < STK_COUNT(keys); i++) {
         const stk__toml *node = stk__toml_get(table, keys[i]);
         if (node)
             return fail(
@@ -368,7 +374,7 @@ static stk_status check_metric(const reader *r, const stk__toml *table, const st
 static const char *unit_of(const stk__suite_options *o)
 {
     const stk__measure m = stk__measure_find(o->metric ? o->metric : "wall");
-    return m < STK__MEASURES ? stk__measure_metric(m).unit : o->unit;
+    return m < STK__NAMED_MEASURES ? stk__measure_metric(m).unit : o->unit;
 }
 
 static bool parse_bound(const char *text, const char *unit, double *out)
@@ -652,6 +658,7 @@ stk__suite_options stk__suite_merge(const stk__suite_options *file, const stk__s
     o.width = stops ? entry->width : file->width;
     o.max_rounds = entry->max_rounds ? entry->max_rounds : file->max_rounds;
     o.warmup = entry->warmup >= 0 ? entry->warmup : file->warmup;
+    o.count = entry->count >= 0 ? entry->count : file->count;
     o.min_effect = merge_double(file->min_effect, entry->min_effect);
     o.margin = merge_double(file->margin, entry->margin);
     o.quiet = merge_double(file->quiet, entry->quiet);

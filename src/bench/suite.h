@@ -11,6 +11,7 @@ typedef struct stk__suite_options {
     char *metric;         /* a measure's name, or a key of the JSON that commands print */
     char *unit;           /* of a metric from JSON */
     int higher_is_better; /* -1: not said */
+    int count;            /* instructions too; -1: not said */
     int64_t rounds, max_rounds;
     int64_t warmup;                          /* -1: not said */
     double width, min_effect, margin, quiet; /* fractions; in the file "5%" or 0.05 */

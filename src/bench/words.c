@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/count.h"
 #include "bench/quantity.h"
 
 #include "base/banned.h"
@@ -205,6 +206,11 @@ static void put_tail(const stk__metric *m, const stk__comparisons *c, const stk_
     stk__words_change(x->means.ratio, x->means.low, x->means.high, out);
 }
 
+const char *stk__words_direction(char *unit, bool higher_is_better, bool better)
+{
+    return change_word(&(stk__metric){.unit = unit, .higher_is_better = higher_is_better}, better);
+}
+
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
@@ -214,7 +220,10 @@ void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t 
     switch (x->verdict) {
     case STK__FASTER:
     case STK__SLOWER:
-        stk__text_printf(out, "%s is %s", b, change_word(&r->metrics[x->metric], x->verdict == STK__FASTER));
+        if (stk__is_count(&r->metrics[x->metric]))
+            stk__text_printf(out, "%s takes %s instructions", b, x->verdict == STK__FASTER ? "fewer" : "more");
+        else
+            stk__text_printf(out, "%s is %s", b, change_word(&r->metrics[x->metric], x->verdict == STK__FASTER));
         break;
     case STK__EQUIVALENT:
         stk__text_printf(out, "%s and %s are equivalent within ", a, b);
@@ -339,6 +348,16 @@ void stk__words_times(double gain, stk__text *out)
     put_gain(gain, out);
 }
 
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out)
+{
+    const char *word = is_time(metric->unit) || ends_with(metric->unit, "/s") ? "fast"
+                       : strcmp(metric->unit, "bytes") != 0                   ? "good"
+                       : metric->higher_is_better                             ? "large"
+                                                                              : "small";
+    stk__ratio(out, gain);
+    stk__text_printf(out, " times as %s as", word);
+}
+
 void stk__words_times_interval(double low, double high, stk__text *out)
 {
     put_gain(low, out);
@@ -348,32 +367,30 @@ void stk__words_times_interval(double low, double high, stk__text *out)
 
 stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benchmark)
 {
-    const stk__log_row *x = &log->rows[row];
-    if (!x->verdict || !x->compared)
-        return STK__INCONCLUSIVE;
-    size_t about = 0;
-    for (size_t i = 0; i < log->benchmark_count; i++) {
-        const size_t n = strlen(log->benchmarks[i]);
-        if (strncmp(x->compared, log->benchmarks[i], n) == 0 && x->compared[n] == '/')
-            about = i;
-    }
-    if (about != benchmark)
-        return STK__INCONCLUSIVE;
-    return stk__verdict_find(x->verdict);
+    const char *word = log->rows[row].cells[benchmark].verdict;
+    return word ? stk__verdict_find(word) : STK__INCONCLUSIVE;
+}
+
+size_t stk__words_machine_length(const stk__log_row *row)
+{
+    const char *machine = row->machine ? row->machine : "", *kernel = strstr(machine, ", Linux ");
+    return kernel ? (size_t)(kernel - machine) : strlen(machine);
 }
 
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b)
 {
-    const char *x = a->machine ? a->machine : "", *y = b->machine ? b->machine : "";
-    const char *x_kernel = strstr(x, ", Linux "), *y_kernel = strstr(y, ", Linux ");
-    const size_t n = x_kernel ? (size_t)(x_kernel - x) : strlen(x);
-    return n == (y_kernel ? (size_t)(y_kernel - y) : strlen(y)) && memcmp(x, y, n) == 0;
+    const size_t n = stk__words_machine_length(a);
+    return n == stk__words_machine_length(b) && (n == 0 || memcmp(a->machine, b->machine, n) == 0);
 }
 
 void stk__words_commit(const stk__log_row *row, stk__text *out)
 {
-    if (row->commit && row->commit[0])
-        stk__text_printf(out, "%.7s%s", row->commit, row->dirty ? "+" : "");
+    /* Of a hash the first characters tell; logs of others have names of versions as well. */
+    enum { HASH = 7, VERSION = 20 };
+    const char *commit = row->commit ? row->commit : "";
+    const bool hash = commit[strspn(commit, "0123456789abcdef")] == 0;
+    if (commit[0])
+        stk__text_printf(out, "%.*s%s", hash ? HASH : VERSION, commit, row->dirty ? "+" : "");
     else
         stk__text_putc(out, '-');
 }

@@ -44,6 +44,8 @@ void stk__words_change(double ratio, double low, double high, stk__text *out);
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* The same for where room is short: of a tail "B is slower in 30 % of its runs". */
 void stk__words_brief(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
+/* "faster", "slower", "smaller", "larger", "better", "worse" */
+const char *stk__words_direction(char *unit, bool higher_is_better, bool better);
 /* Why there is no clearer verdict: "about 30 more rounds would tell"; nothing where there is one. Not escaped. */
 void stk__words_reason(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out);
 /* How many times as good b is as a, with its interval: 1/ratio for times. */
@@ -51,14 +53,18 @@ void stk__words_gain(const stk__result *r, const stk__comparison *c, double *out
                      double *out_high);
 /* "x1.84", "x12.1" */
 void stk__words_times(double gain, stk__text *out);
+/* "3.04 times as fast as", "1.20 times as small as", "0.900 times as good as": of a gain, for what the metric measures. */
+void stk__words_times_as(const stk__metric *metric, double gain, stk__text *out);
 /* "1.75..1.88" */
 void stk__words_times_interval(double low, double high, stk__text *out);
 
-/* Whether a row's verdict is about this benchmark ("stored/lazy": stored; a revision: the first), and which it is. */
+/* The verdict of a row about a benchmark and its past; inconclusive where there is none. */
 stk__verdict stk__words_row_verdict(const stk__log *log, size_t row, size_t benchmark);
+/* How much of a row's machine tells it apart from others: what stands before the kernel. */
+size_t stk__words_machine_length(const stk__log_row *row);
 /* Rows of one machine compare; an update of the kernel does not make it another one. */
 bool stk__words_same_machine(const stk__log_row *a, const stk__log_row *b);
-/* "1a2b3c4", with "*" when tracked files were changed; "-" without git. */
+/* "1a2b3c4", with "+" when tracked files were changed; "-" without git. Not escaped. */
 void stk__words_commit(const stk__log_row *row, stk__text *out);
 
 #endif

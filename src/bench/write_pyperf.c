@@ -58,10 +58,11 @@ typedef struct written {
     stk__name_table names;
 } written;
 
-static stk_status write_benchmark(const stk__export *ex, const stk__variant *v, const size_t *runs, size_t n,
-                                  written *w)
+static stk_status write_benchmark(const stk__export *ex, size_t variant, const size_t *runs, size_t n, written *w)
 {
-    const stk__metric *m = &ex->r->metrics[ex->r->primary];
+    const stk__variant *v = &ex->r->variants[variant];
+    const size_t metric = stk__variant_metric(ex->r, variant);
+    const stk__metric *m = &ex->r->metrics[metric];
     stk__text clean = STK__TEXT_INIT;
     clean_line(&clean, v->name);
     const char *name = clean.failed ? NULL : stk__names_unique(&w->names, clean.data, " #", 1);
@@ -78,7 +79,7 @@ static stk_status write_benchmark(const stk__export *ex, const stk__variant *v, 
         stk__text_puts(ex->out, i ? ",\n" : "\n");
         put_run_metadata(ex, v, runs[i]);
         stk__text_puts(ex->out, "},\"values\":[");
-        stk__text_json_double(ex->out, v->values[ex->r->primary][runs[i]]);
+        stk__text_json_double(ex->out, v->values[metric][runs[i]]);
         stk__text_puts(ex->out, "]}");
     }
     stk__text_puts(ex->out, "]}");
@@ -101,12 +102,13 @@ static stk_status write_benchmarks(const stk__export *ex, written *w)
     for (size_t i = 0; i < ex->r->variant_count; i++) {
         const stk__variant *v = &ex->r->variants[i];
         size_t *runs, n;
-        STK_TRY(stk__bench_export_known(ex, v, ex->r->primary, &runs, &n));
-        const size_t kept = drop_zeros(v, ex->r->primary, runs, n);
+        const size_t metric = stk__variant_metric(ex->r, i);
+        STK_TRY(stk__bench_export_known(ex, v, metric, &runs, &n));
+        const size_t kept = drop_zeros(v, metric, runs, n);
         w->zeros += n - kept;
         stk_status status = STK_OK;
         if (kept)
-            status = write_benchmark(ex, v, runs, kept, w);
+            status = write_benchmark(ex, i, runs, kept, w);
         else
             w->empty++;
         stk__free(runs);
@@ -118,16 +120,26 @@ static stk_status write_benchmarks(const stk__export *ex, written *w)
 static void write_notes(const stk__export *ex, const written *w)
 {
     const stk__metric *m = &ex->r->metrics[ex->r->primary];
-    if (m->higher_is_better)
+    const char *mixed = NULL; /* a benchmark that has another metric than the first */
+    for (size_t i = 0; i < ex->r->variant_count && !mixed; i++) {
+        const size_t metric = stk__variant_metric(ex->r, i);
+        mixed = metric == ex->r->primary ? NULL : ex->r->metrics[metric].name;
+    }
+    if (mixed)
+        stk__bench_export_note(ex,
+                               "pyperf holds one metric of each benchmark, less of which it calls faster: '%.80s' "
+                               "and others were written as what they are",
+                               mixed);
+    else if (m->higher_is_better)
         stk__bench_export_note(
             ex, "pyperf calls the lower value faster: its words about '%.80s' are the wrong way round", m->name);
-    if (strcmp(pyperf_unit(m), "integer") == 0)
+    if (!mixed && strcmp(pyperf_unit(m), "integer") == 0)
         stk__bench_export_note(ex, "pyperf has no unit '%.40s': it was written as a plain number", m->unit);
     if (w->zeros)
         stk__bench_export_note(ex, "%zu values that are not above 0 were left out: pyperf refuses them", w->zeros);
     if (w->empty)
         stk__bench_export_note(ex, "%zu benchmarks without values were left out", w->empty);
-    if (ex->r->metric_count > 1)
+    if (!mixed && ex->r->metric_count > 1)
         stk__bench_export_note(ex, "pyperf holds one metric: '%.80s' and the peak memory were written", m->name);
     if (ex->r->paired)
         stk__bench_export_note(ex, "pyperf has no word for pairs: a reader takes the runs as unpaired");

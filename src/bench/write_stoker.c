@@ -63,6 +63,8 @@ static void write_head(const stk__export *ex)
     put_double(t, "margin", ex->c ? ex->c->rule.margin : NAN);
     put_string(t, "machine", r->machine);
     put_string(t, "limits", r->limits);
+    if (r->counted)
+        put_string(t, "counted", r->counted);
     stk__text_printf(t, ",\"warmup\":%zu,\"dropped\":%zu,\"retaken\":%zu", r->warmup, r->dropped, r->retaken);
     put_double(t, "floor_s", r->floor_s);
     put_key(t, "metric");
@@ -140,6 +142,10 @@ static void write_figures(stk__text *t, const stk__comparison *c)
     put_double(t, "p", c->valid ? c->p_holm : NAN);
     put_double(t, "p_raw", c->valid ? c->p : NAN);
     put_string(t, "verdict", stk__verdict_name(c->verdict));
+    if (c->exact) {
+        put_string(t, "test", "exact");
+        return;
+    }
     if (c->paired)
         put_string(t, "test", c->valid && !c->pair.exact ? "Wilcoxon (normal)" : "Wilcoxon (exact)");
     else

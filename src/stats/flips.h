@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 
 /* Up to here all 2^n sign flips are tried; past it STK__FLIPS random ones by the seed. */
-enum { STK__FLIP_EXACT = 20, STK__FLIPS = 100000 };
+enum { STK__FLIP_EXACT = 20, STK__FLIPS = 20000 };
 
 /*
  * Two-sided p of the mean of d[n], n > 0. The same seed gives the same p. Of random flips the observed arrangement

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/mem.h"
+#include "stats/change_points.h"
 #include "stats/describe.h"
 #include "stats/distributions.h"
 #include "stats/flips.h"
@@ -117,6 +119,33 @@ static bool do_distribution(const char *word)
     return false;
 }
 
+/* changes DEFAULT|HUNTER WINDOW MAX_P MIN_EFFECT N values...: seven figures of each */
+static bool do_changes(double *values)
+{
+    char word[MAX_WORD + 1];
+    size_t n, count = 0;
+    stk__change *changes = NULL;
+    stk_error err = {0};
+    if (scanf("%32s", word) != 1)
+        return false;
+    stk__change_rule rule = strcmp(word, "hunter") ? stk__change_rule_default : stk__change_rule_hunter;
+    if (scanf("%zu %lf %lf", &rule.window, &rule.max_p, &rule.min_effect) != 3 || !read_count(&n) ||
+        !read_values(values, n))
+        return false;
+    if (rule.as_hunter)
+        rule.weak_p = 10 * rule.max_p;
+    if (stk__change_points(values, NULL, n, &rule, &changes, &count, &err) != STK_OK) {
+        printf("error %s\n", err.message);
+        return true;
+    }
+    for (size_t i = 0; i < count; i++)
+        printf("%zu %.17g %.17g %.17g %.17g %.17g %.17g ", changes[i].at, changes[i].p, changes[i].before,
+               changes[i].after, changes[i].ratio, changes[i].low, changes[i].high);
+    printf("\n");
+    stk__free(changes);
+    return true;
+}
+
 int main(void)
 {
     static double a[MAX_VALUES], b[MAX_VALUES];
@@ -126,6 +155,7 @@ int main(void)
                           : !strcmp(word, "differences") ? do_differences(a)
                           : !strcmp(word, "unpaired")    ? do_unpaired(a, b)
                           : !strcmp(word, "describe")    ? do_describe(a)
+                          : !strcmp(word, "changes")     ? do_changes(a)
                                                          : do_distribution(word);
         if (!done) {
             fprintf(stderr, "stats_tool: cannot read what follows '%s'\n", word);

@@ -554,7 +554,8 @@ def test_log_and_history(program, directory):
     rows = json.loads(call(program, directory, "bench", "history", "--json").stdout)["rows"]
     assert [row["description"] for row in rows] == ["first | row", "second"], rows
     assert rows[0]["commit"] == "" and rows[0]["benchmarks"]["0.05"]["n"] == 6, rows
-    assert rows[1]["ratio"] > 1.5 or rows[1]["verdict"] in ("", "inconclusive"), rows
+    beside = rows[1]["comparisons"]["0.05/0.01"]
+    assert beside["ratio"] > 1.5 or beside["verdict"] == "inconclusive", rows
     text = call(program, directory, "bench", "history", "PERF.md", "--svg", "chart.svg").stdout
     assert "0.01" in text and "second" in text, text
     assert xml.etree.ElementTree.parse(path_in(directory, "chart.svg")).getroot().tag.endswith("svg")

@@ -180,6 +180,30 @@ def _(call, option):
     assert [v["times"][0] for v in found["variants"]] == [2, 1] and not os.path.exists(call.path("built"))
 
 
+@case("bench", "--commits")
+def _(call, option):
+    found = call.result(*repository(call), option, "HEAD~1..", "sh work.in")
+    assert [c["subject"] for c in found["commits"]] == ["prints 2", "prints 1"]
+    assert [c["benchmarks"][0]["verdict"] for c in found["commits"]] == [None, "faster"]
+
+
+@case("bench", "--rebuild")
+def _(call, option):
+    words = [*repository(call), "--commits", "HEAD~1..", "--build", "echo x >> '%s'" % call.path("built"), "sh work.in"]
+    for extra, count in (([], 2), ([], 2), ([option], 4)):
+        call.result(*words, *extra)
+        assert len(call.lines("built")) == count
+
+
+@case("bench", "--every")
+def _(call, option):
+    words = repository(call)
+    for i in range(3):
+        git(call, "commit", "--allow-empty", "-qm", "more %d" % i)
+    found = call.result(*words, "--commits", "HEAD~4..", option, "2", "sh work.in")
+    assert [c["subject"] for c in found["commits"]] == ["prints 2", "more 0", "more 2"]
+
+
 @case("bench", "--candidate")
 def _(call, option):
     words = repository(call)
@@ -348,6 +372,28 @@ def _(call, option):
 
 
 # ---- measure, limits ----
+
+
+@case("bench", "--count")
+def _(call, option):
+    found = call.result("--rounds", "2", option, "true")
+    names = [m["name"] for m in found["metrics"]]
+    assert "instructions" in names, names
+    told = any("instructions were not counted" in note for note in found["notes"])
+    assert told != any(found["variants"][0]["measures"]["instructions"]), found
+
+
+@case("bench", "--count-runs")
+def _(call, option):
+    found = call.result("--rounds", "3", "--count-with", "valgrind", option, "2", "true")
+    counts = [x for x in found["variants"][0]["measures"]["instructions"] if x]
+    assert len(counts) == 2 or any("no valgrind" in note for note in found["notes"]), found
+
+
+@case("bench", "--count-with")
+def _(call, option):
+    found = call.result("--rounds", "1", option, "valgrind", "true")
+    assert found.get("counted", "").startswith("cachegrind") or any("no valgrind" in note for note in found["notes"]), found
 
 
 @case("bench", "--metric")
@@ -567,6 +613,51 @@ def _(call, option):
     logged(call)
     call.run(option, "chart.svg")
     assert xml.etree.ElementTree.parse(call.path("chart.svg")).getroot().tag.endswith("svg")
+
+
+def series(call):
+    """Twenty rows, of which `parse` is 10 % slower in the last eight, and `size` never changes."""
+    rows = ["2026-01-%02d,c%d,%g,%g" % (i + 1, i, (100 if i < 12 else 110) + (0, 0.4, -0.3)[i % 3], 50 + (0, 0.1)[i % 2]) for i in range(20)]
+    return call.write("numbers.csv", "time,commit,parse,size\n" + "\n".join(rows) + "\n")
+
+
+def changes(call, *arguments):
+    return json.loads(call.run("--json", series(call), *arguments).stdout)["changes"]
+
+
+@case("bench history", "--benchmark")
+def _(call, option):
+    assert [item["benchmark"] for item in changes(call)] == ["parse"]
+    assert changes(call, option, "size") == []
+
+
+@case("bench history", "--since")
+def _(call, option):
+    assert [item["commit"] for item in changes(call, option, "2026-01-05")] == ["c12"]
+    assert changes(call, option, "2026-01-15") == []
+
+
+@case("bench history", "--last")
+def _(call, option):
+    found = json.loads(call.run("--json", series(call), option, "3").stdout)
+    assert [row["commit"] for row in found["rows"]] == ["c17", "c18", "c19"] and found["changes"] == []
+
+
+@case("bench history", "--min-effect")
+def _(call, option):
+    assert len(changes(call, option, "5%")) == 1 and changes(call, option, "20%") == []
+
+
+@case("bench history", "--fail-over")
+def _(call, option):
+    call.run(series(call), option, "20%")
+    call.run(series(call), option, "5%", status=3)
+
+
+@case("bench history", "--higher-is-better")
+def _(call, option):
+    assert changes(call)[0]["worse"] is True
+    assert changes(call, option)[0]["worse"] is False
 
 
 # ---- all of them ----

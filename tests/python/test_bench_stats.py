@@ -172,7 +172,7 @@ def test_sign_flips_by_chance(tool, directory):
         assert exact == 0
         signs = rng.integers(0, 2, (50000, len(d))) * 2 - 1
         wanted = np.mean(np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12))
-        assert abs(p - wanted) <= 5 * math.sqrt(max(wanted, 1e-4) * (1 / 50000 + 1 / 100000)) + 1e-4, (p, wanted)
+        assert abs(p - wanted) <= 5 * math.sqrt(max(wanted, 1e-4) * (1 / 50000 + 1 / 20000)) + 1e-4, (p, wanted)
 
 
 def walsh_interval(d, level):

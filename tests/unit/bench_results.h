@@ -8,7 +8,8 @@
 
 #include "base/mem.h"
 #include "bench/compare.h"
-#include "bench/log.h"
+#include "bench/history.h"
+#include "bench/log_impl.h"
 #include "bench/result.h"
 
 /* A result with the usual metrics and these variants, without runs. */
@@ -69,56 +70,57 @@ static inline void results_ladder(stk__result *r, stk__comparison steps[2], stk_
 /* A log with figures of every kind: gaps, a change of machine, verdicts, names that need escaping. */
 static inline void results_history(stk__log *log, size_t rows, size_t benchmarks)
 {
-    *log = (stk__log){.benchmark_count = benchmarks, .row_count = rows};
-    log->benchmarks = stk__calloc(benchmarks + 1, sizeof *log->benchmarks);
-    log->units = stk__calloc(benchmarks + 1, sizeof *log->units);
-    log->rows = stk__calloc(rows + 1, sizeof *log->rows);
-    assert_non_null(log->rows);
+    *log = (stk__log){.version = 2};
     for (size_t b = 0; b < benchmarks; b++) {
-        log->benchmarks[b] = stk__strdup(b == 1 ? "<b>\x1b" : "decode");
-        log->units[b] = stk__strdup(b == 1 ? "bytes" : "s");
+        char name[32];
+        size_t index;
+        snprintf(name, sizeof name, b > 1 ? "decode %zu" : b ? "<b>\x1b" : "decode", b);
+        assert_int_equal(stk__log_add_benchmark(log, name, &index, NULL), STK_OK);
+        log->benchmarks[b].metric = stk__strdup("wall");
+        log->benchmarks[b].unit = stk__strdup(b == 1 ? "bytes" : "s");
     }
     for (size_t i = 0; i < rows; i++) {
-        stk__log_row *row = &log->rows[i];
+        stk__log_row *row;
         char hash[41];
+        assert_int_equal(stk__log_add_row(log, &row, NULL), STK_OK);
         snprintf(hash, sizeof hash, "%040zx", i * 0x1234567);
-        *row =
-            (stk__log_row){.time_s = 1760000000 + (int64_t)i * 86400, .ratio = NAN, .low = NAN, .high = NAN, .p = NAN};
+        row->time_s = 1760000000 + (int64_t)i * 86400;
         row->commit = stk__strdup(hash + 32);
         row->parent = stk__strdup("");
         row->machine = stk__strdup(i + 2 < rows ? "one, Linux 6.1" : "two, Linux 6.1");
         row->limits = stk__strdup("");
         row->description = stk__strdup("a <change>\x01");
-        row->compared = stk__strdup(i == 2 ? "decode/base" : "");
-        row->verdict = stk__strdup(i == 2 ? "faster" : i == 3 ? "slower" : "");
-        if (i == 2)
-            row->ratio = 0.9, row->low = 0.88, row->high = 0.92;
         row->dirty = i == 1;
-        row->cells = stk__calloc(benchmarks + 1, sizeof *row->cells);
-        for (size_t b = 0; b < benchmarks; b++)
-            row->cells[b] = (stk__log_cell){0.01 + 0.001 * (double)(i * 7 % 8), 0.0002, 12};
+        for (size_t b = 0; b < benchmarks; b++) {
+            row->cells[b].mean = 0.01 + 0.001 * (double)(i * 7 % 8);
+            row->cells[b].sd = 0.0002;
+            row->cells[b].n = 12;
+        }
+        if ((i == 2 || i == 3) && benchmarks) {
+            row->cells[0].verdict = stk__strdup(i == 2 ? "faster" : "slower");
+            row->cells[0].against = stk__strdup("1234567");
+            row->cells[0].paired = true;
+        }
+        if (i == 2 && benchmarks)
+            row->cells[0].ratio = 0.9, row->cells[0].low = 0.88, row->cells[0].high = 0.92;
     }
-    if (rows > 4)
-        log->rows[4].cells[0] = (stk__log_cell){NAN, NAN, 0};
+    if (rows > 4 && benchmarks) {
+        log->rows[4].cells[0].mean = log->rows[4].cells[0].sd = NAN;
+        log->rows[4].cells[0].n = 0;
+    }
 }
 
 static inline void results_history_clear(stk__log *log)
 {
-    for (size_t i = 0; i < log->row_count; i++) {
-        stk__log_row *row = &log->rows[i];
-        char *texts[] = {row->commit,      row->parent,   row->machine, row->limits,
-                         row->description, row->compared, row->verdict};
-        for (size_t k = 0; k < STK_COUNT(texts); k++)
-            stk__free(texts[k]);
-        stk__free(row->cells);
-    }
-    for (size_t b = 0; b < log->benchmark_count; b++) {
-        stk__free(log->benchmarks[b]);
-        stk__free(log->units[b]);
-    }
-    stk__free(log->benchmarks);
-    stk__free(log->units);
-    stk__free(log->rows);
+    stk__log_clear(log);
+}
+
+/* All of a log as it is shown; cleared by stk__history_clear. */
+static inline stk__history results_shown(const stk__log *log)
+{
+    stk__history h;
+    assert_int_equal(stk__history_init(&h, log, &(stk__history_options){0}, NULL), STK_OK);
+    return h;
 }
 
 #endif

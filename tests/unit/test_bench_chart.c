@@ -198,9 +198,10 @@ static void chart_history_marks_verdicts_and_machines(void **state)
 {
     stk__log log;
     results_history(&log, 8, 2);
+    stk__history h = results_shown(&log);
     stk__text svg = STK__TEXT_INIT;
     stk_error err;
-    assert_int_equal(stk__chart_history(&log, "log", &svg, &err), STK_OK);
+    assert_int_equal(stk__chart_history(&h, "log", &svg, &err), STK_OK);
     assert_svg(svg.data);
     /* The verdicts belong to the first benchmark: one up, one down. The machine changes once, in both pictures. */
     assert_int_equal(count_of(svg.data, "<polygon"), 2);
@@ -209,6 +210,7 @@ static void chart_history_marks_verdicts_and_machines(void **state)
     assert_non_null(strstr(svg.data, ">decode (ms)<"));
     assert_non_null(strstr(svg.data, ">&lt;b&gt; (B)<"));
     stk__text_clear(&svg);
+    stk__history_clear(&h);
     results_history_clear(&log);
 }
 
@@ -218,14 +220,16 @@ static void chart_history_bears_any_size(void **state)
     for (size_t i = 0; i < STK_COUNT(sizes); i++) {
         stk__log log;
         results_history(&log, sizes[i][0], sizes[i][1]);
+        stk__history h = results_shown(&log);
         stk__text t = STK__TEXT_INIT;
         stk_error err;
-        assert_int_equal(stk__chart_history(&log, "log", &t, &err), STK_OK);
+        assert_int_equal(stk__chart_history(&h, "log", &t, &err), STK_OK);
         assert_svg(t.data);
         assert_true(t.length < 1000000);
         const bool all = sizes[i][0] * sizes[i][1] <= 6000;
         assert_int_equal(strstr(t.data, "oldest rows are not drawn") == NULL, all);
         stk__text_clear(&t);
+        stk__history_clear(&h);
         results_history_clear(&log);
     }
 }
@@ -239,6 +243,7 @@ static void charts_out_of_memory_are_refused(void **state)
                            b = {.items = whole, .count = 2, .rule = rule};
     stk__log log;
     results_history(&log, 6, 2);
+    stk__history h = results_shown(&log);
     for (int kind = 0; kind < 3; kind++) {
         bool done = false;
         for (uint64_t n = 1; !done && n < 1000; n++) {
@@ -251,7 +256,7 @@ static void charts_out_of_memory_are_refused(void **state)
             else if (kind == 1)
                 status = stk__chart_ladder(&r, &a, &b, "t", &t, &err);
             else
-                status = stk__chart_history(&log, "t", &t, &err);
+                status = stk__chart_history(&h, "t", &t, &err);
             stk__alloc_fail_at(0, false);
             assert_int_equal(status, err.status);
             done = status == STK_OK;
@@ -259,6 +264,7 @@ static void charts_out_of_memory_are_refused(void **state)
         }
         assert_true(done);
     }
+    stk__history_clear(&h);
     results_history_clear(&log);
     stk__result_clear(&r);
 }

@@ -73,21 +73,22 @@ static void text_history_draws_a_sparkline_and_the_newest_rows(void **state)
 {
     stk__log log;
     results_history(&log, 6, 2);
+    stk__history h = results_shown(&log);
     stk__text t = STK__TEXT_INIT;
-    stk__text_history(&log, 100, false, &t);
+    stk__text_history(&h, 100, false, &t);
     assert_string_equal(t.data,
                         "  decode   _^^-| .   10.0 ms ->  13.0 ms  other machine\n"
                         "  <b>\\x1b  _^^-|-.  0.0100 B -> 0.0130 B  other machine\n"
                         "\n"
-                        "  date        commit    decode          ratio                 verdict  description\n"
-                        "  2025-10-14  05b05b0   (13.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  2025-10-13  048d159   -                                              a <change>\\x01\n"
-                        "  2025-10-12  0369d03   (15.0, 0.2) ms                        slower   a <change>\\x01\n"
-                        "  2025-10-11  02468ac   (16.0, 0.2) ms  0.900 (0.880..0.920)  faster   a <change>\\x01\n"
-                        "  2025-10-10  0123456+  (17.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  2025-10-09  0000000   (10.0, 0.2) ms                                 a <change>\\x01\n"
-                        "  and 1 more benchmark\n");
+                        "  date        commit    decode                       <b>\\x1b             description\n"
+                        "  2025-10-14  05b05b0   (13.0, 0.2) ms               (0.0130, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-13  048d159   -                            (0.0140, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-12  0369d03   (15.0, 0.2) ms slower        (0.0150, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-11  02468ac   (16.0, 0.2) ms 0.900 faster  (0.0160, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-10  0123456+  (17.0, 0.2) ms               (0.0170, 0.0002) B  a <change>\\x01\n"
+                        "  2025-10-09  0000000   (10.0, 0.2) ms               (0.0100, 0.0002) B  a <change>\\x01\n");
     stk__text_clear(&t);
+    stk__history_clear(&h);
     results_history_clear(&log);
 }
 
@@ -125,15 +126,17 @@ static void text_history_bears_any_size(void **state)
     for (size_t i = 0; i < STK_COUNT(sizes); i++) {
         stk__log log;
         results_history(&log, sizes[i][0], sizes[i][1]);
+        stk__history h = results_shown(&log);
         stk__text t = STK__TEXT_INIT;
         for (size_t width = 0; width <= 240; width += 20) {
             stk__text_reset(&t);
-            stk__text_history(&log, width, i % 2, &t);
+            stk__text_history(&h, width, i % 2, &t);
             assert_false(t.failed);
             if (width >= 80)
                 assert_within(t.data, width);
         }
         stk__text_clear(&t);
+        stk__history_clear(&h);
         results_history_clear(&log);
     }
 }
@@ -147,6 +150,7 @@ static void text_charts_out_of_memory_are_marked(void **state)
                            b = {.items = whole, .count = 2, .rule = rule};
     stk__log log;
     results_history(&log, 6, 2);
+    stk__history h = results_shown(&log);
     for (int kind = 0; kind < 3; kind++) {
         bool done = false;
         for (uint64_t n = 1; !done && n < 1000; n++) {
@@ -157,13 +161,14 @@ static void text_charts_out_of_memory_are_marked(void **state)
             else if (kind == 1)
                 stk__text_ladder(&r, &a, &b, 80, true, &t);
             else
-                stk__text_history(&log, 80, true, &t);
+                stk__text_history(&h, 80, true, &t);
             stk__alloc_fail_at(0, false);
             done = !t.failed;
             stk__text_clear(&t);
         }
         assert_true(done);
     }
+    stk__history_clear(&h);
     results_history_clear(&log);
     stk__result_clear(&r);
 }

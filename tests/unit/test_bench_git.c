@@ -270,6 +270,134 @@ static void resolve_refuses_what_is_no_commit(void **state)
     assert_non_null(strstr(err.message, "fatal: "));
 }
 
+/* ---- ranges ---- */
+
+static void range_ok(const char *range, size_t every, stk__commits *out)
+{
+    stk_error err = {0};
+    if (stk__git_range(launcher, range, every, out, &err) != STK_OK)
+        fail_msg("%s: %s", range, err.message);
+}
+
+static void assert_subjects(const char *range, size_t every, const char *wanted)
+{
+    stk__commits c = {0};
+    char text[400] = "";
+    stk__text t;
+    stk__text_fixed(&t, text, sizeof text);
+    range_ok(range, every, &c);
+    for (size_t i = 0; i < c.count; i++)
+        stk__text_printf(&t, "%s%s", i ? " " : "", c.items[i].subject);
+    stk__commits_clear(&c);
+    assert_string_equal(text, wanted);
+}
+
+/* 1 to 6 in a line; "side" leaves it at 2 with s1 and s2, and 5 is the merge of that. */
+static void make_line(void)
+{
+    shell("git init -q . && git checkout -q -b main && for i in 1 2 3; do echo $i > v && git add v && " COMMIT
+          "-m $i; done");
+    shell("git checkout -q -b side HEAD~1 && for i in s1 s2; do echo $i > s && git add s && " COMMIT "-m $i; done");
+    shell("git checkout -q main && echo 4 > v && " COMMIT "-a -m 4 && "
+          "git -c user.name=t -c user.email=t@t merge -q -m 5 side && echo 6 > v && " COMMIT "-a -m 6");
+}
+
+static void range_is_the_line_of_first_parents(void **state)
+{
+    (void)state;
+    make_line();
+    assert_subjects("main~4..main", 1, "2 3 4 5 6");
+    assert_subjects("main~2..", 0, "4 5 6");
+    shell("git checkout -q main~3");
+    assert_subjects("..main", 1, "3 4 5 6");
+    assert_subjects("main~5..main", 2, "1 2 4 6");
+    assert_subjects("main~5..main", 100, "1 6");
+}
+
+static void range_from_a_side_branch_begins_where_it_left(void **state)
+{
+    (void)state;
+    make_line();
+    stk__commits c = {0};
+    range_ok("main~1..main", 1, &c);
+    assert_false(c.elsewhere);
+    stk__commits_clear(&c);
+    /* 2 is in side: the line goes on after it. */
+    assert_subjects("side..main", 1, "2 3 4 5 6");
+    range_ok("side..main", 1, &c);
+    assert_true(c.elsewhere);
+    stk__commits_clear(&c);
+    assert_subjects("main~3..side", 1, "2 s1 s2");
+    /* Another history altogether: its first commit is what the others are compared with. */
+    shell("git checkout -q --orphan other && for i in o1 o2 o3; do echo $i > v && git add v && " COMMIT "-m $i; done");
+    assert_subjects("main..other", 1, "o1 o2 o3");
+}
+
+static void wrong_ranges_are_told(void **state)
+{
+    (void)state;
+    make_line();
+    static const struct {
+        const char *range, *words;
+    } wrong[] = {
+        {"main", "wanted two commits"},
+        {"..", "wanted two commits"},
+        {"", "wanted two commits"},
+        {"main~2...main", "three dots"},
+        {"nope..main", "'nope'"},
+        {"main..nope", "'nope'"},
+        {"main..main", "both ends are"},
+        {"main..main~2", "the older end first"},
+        {"main..side", "the older end first"},
+        {"--all..main", "--all"},
+        {"$(touch owned)..main", "touch owned"},
+    };
+    for (size_t i = 0; i < STK_COUNT(wrong); i++) {
+        stk__commits c = {0};
+        stk_error err = {0};
+        assert_int_equal(stk__git_range(launcher, wrong[i].range, 1, &c, &err), STK_INVALID);
+        if (!strstr(err.message, wrong[i].words))
+            fail_msg("%s: %s", wrong[i].range, err.message);
+        assert_null(c.items);
+    }
+    assert_int_equal(access("owned", F_OK), -1);
+}
+
+static void shallow_clones_are_told(void **state)
+{
+    (void)state;
+    make_line();
+    shell("git clone -q --depth 3 --branch main \"file://$PWD\" shallow");
+    assert_int_equal(chdir("shallow"), 0);
+    assert_subjects("main~2..main", 1, "4 5 6");
+    stk__commits c = {0};
+    stk_error err = {0};
+    assert_int_equal(stk__git_range(launcher, "main~5..main", 1, &c, &err), STK_INVALID);
+    assert_non_null(strstr(err.message, "git fetch --unshallow"));
+}
+
+static void long_ranges_are_read_whole(void **state)
+{
+    (void)state;
+    /* Subjects of 200 bytes: more than is kept of what a command prints. */
+    shell("git init -q . && git checkout -q -b main && s=$(printf 'x%.0s' $(seq 190)) && for i in $(seq 0 400); do "
+          "printf 'commit refs/heads/main\\ncommitter t <t@t> %d +0000\\ndata <<E\\n%d %s\\nE\\n' $i $i $s; done | "
+          "git fast-import --quiet");
+    stk__commits c = {0};
+    range_ok("main~400..main", 1, &c);
+    assert_int_equal(c.count, 401);
+    assert_int_equal(strncmp(c.items[0].subject, "0 x", 3), 0);
+    assert_int_equal(strncmp(c.items[400].subject, "400 x", 5), 0);
+    for (size_t i = 1; i < c.count; i++)
+        assert_string_equal(c.items[i].parent, c.items[i - 1].hash);
+    stk__commits_clear(&c);
+    shell("for i in $(seq 700); do printf 'commit refs/heads/more\\ncommitter t <t@t> 5 +0000\\ndata <<E\\n%d\\nE\\n' "
+          "$i; test $i = 1 && echo 'from refs/heads/main'; done | sed '/^$/d' | git fast-import --quiet");
+    stk_error err = {0};
+    assert_int_equal(stk__git_range(launcher, "main~400..more", 1, &c, &err), STK_INVALID);
+    assert_non_null(strstr(err.message, "more than 1000 commits"));
+}
+
 /* ---- checkouts ---- */
 
 static void checkouts_hold_both_commits_and_leave_nothing(void **state)
@@ -279,6 +407,10 @@ static void checkouts_hold_both_commits_and_leave_nothing(void **state)
     char *before = everything();
     stk__checkouts c;
     checkouts_ok("HEAD~1", NULL, &c);
+    /* The repository knows nothing of them: what ends at any moment leaves nothing there. */
+    char *meanwhile = everything();
+    assert_string_equal(before, meanwhile);
+    stk__free(meanwhile);
     assert_int_equal(strlen(c.directories[0]), strlen(c.directories[1]));
     assert_string_not_equal(c.directories[0], c.directories[1]);
     assert_content(c.directories[0], "value", "1\n");
@@ -294,7 +426,7 @@ static void checkouts_hold_both_commits_and_leave_nothing(void **state)
              "mkdir -p %s/made/deep && echo x > %s/made/deep/x && chmod 500 %s/made/deep && ln -s %s/sub %s/made/link",
              c.directories[0], c.directories[0], c.directories[0], dir, c.directories[0]);
     shell(command);
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
     assert_null(c.root);
     assert_int_equal(access(root, F_OK), -1);
     assert_content("sub", "file", "s\n");
@@ -324,7 +456,7 @@ static void checkouts_take_changes_of_tracked_files(void **state)
     assert_int_equal(access(path, F_OK), -1);
     snprintf(path, sizeof path, "%s/untracked", c.directories[1]);
     assert_int_equal(access(path, F_OK), -1);
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
     char *after = everything();
     assert_string_equal(before, after);
     stk__free(before);
@@ -341,7 +473,7 @@ static void a_named_candidate_is_taken_without_changes(void **state)
     checkouts_ok("HEAD~1", "HEAD", &c);
     assert_content(c.directories[1], "value", "2\n");
     assert_false(c.commits[1].dirty);
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
 }
 
 static void checkouts_start_in_the_same_directory(void **state)
@@ -353,7 +485,7 @@ static void checkouts_start_in_the_same_directory(void **state)
     checkouts_ok("HEAD~1", NULL, &c);
     assert_content(c.directories[0], "file", "s\n");
     assert_content(c.directories[1], "../value", "2\n");
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
     assert_int_equal(chdir("../late"), 0);
     stk_error err = {0};
     assert_int_equal(stk__git_checkouts(launcher, "HEAD~1", NULL, &c, &err), STK_INVALID);
@@ -388,7 +520,7 @@ static void hooks_do_not_run(void **state)
           "chmod +x .git/hooks/post-checkout");
     stk__checkouts c;
     checkouts_ok("HEAD~1", NULL, &c);
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
     assert_int_equal(access("ran", F_OK), -1);
 }
 
@@ -418,9 +550,30 @@ static void submodules_are_there_or_the_reason(void **state)
         fail_msg("%s", err.message);
     assert_content(c.directories[0], "lib/code", "code\n");
     assert_content(c.directories[1], "lib/code", "code\n");
-    stk__checkouts_clear(fresh, &c);
+    stk__checkouts_clear(&c);
     stk__launcher_stop(fresh);
     shell("test $(git worktree list | wc -l) = 1 && test ! -e .git/worktrees/a");
+}
+
+/* Builds ask git for a version. */
+static void git_works_in_checkouts(void **state)
+{
+    (void)state;
+    make_repository();
+    shell("git tag v1 HEAD~1");
+    stk__checkouts c;
+    checkouts_ok("HEAD~1", NULL, &c);
+    stk_error err = {0};
+    if (stk__git_build(
+            launcher, &c,
+            "git describe --tags > described && git rev-parse HEAD > head && test -z \"$(git status -s -uno)\"", 0,
+            &err) != STK_OK)
+        fail_msg("%s", err.message);
+    assert_content(c.directories[0], "described", "v1\n");
+    char hash[80];
+    snprintf(hash, sizeof hash, "%s\n", c.commits[1].hash);
+    assert_content(c.directories[1], "head", hash);
+    stk__checkouts_clear(&c);
 }
 
 static void clear_takes_half_made_ones(void **state)
@@ -428,15 +581,14 @@ static void clear_takes_half_made_ones(void **state)
     (void)state;
     make_repository();
     stk__checkouts none = {0};
-    stk__checkouts_clear(launcher, &none);
+    stk__checkouts_clear(&none);
     stk__checkouts c;
     checkouts_ok("HEAD~1", NULL, &c);
     char root[64], command[300];
     snprintf(root, sizeof root, "%s", c.root);
-    /* One is gone, the other locked, as git leaves one that it was killed on. */
-    snprintf(command, sizeof command, "rm -rf %s/a && git worktree lock %s/b", root, root);
+    snprintf(command, sizeof command, "rm -rf %s/a %s/b.git", root, root);
     shell(command);
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
     assert_int_equal(access(root, F_OK), -1);
     shell("test $(git worktree list | wc -l) = 1");
 }
@@ -453,7 +605,7 @@ static void build_runs_in_both(void **state)
     assert_int_equal(stk__git_build(launcher, &c, "cat value value > built", 0, &err), STK_OK);
     assert_content(c.directories[0], "built", "1\n1\n");
     assert_content(c.directories[1], "built", "2\n2\n");
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
 }
 
 static void build_that_fails_tells_which_and_why(void **state)
@@ -474,7 +626,7 @@ static void build_that_fails_tells_which_and_why(void **state)
     assert_non_null(strstr(err.message, "printed nothing"));
     assert_int_equal(stk__git_build(launcher, &c, "seq 100000 >&2; exit 1", 0, &err), STK_IO);
     assert_non_null(strstr(err.message, "99999; 100000"));
-    stk__checkouts_clear(launcher, &c);
+    stk__checkouts_clear(&c);
 }
 
 static void allocations_that_fail_leave_nothing(void **state)
@@ -492,7 +644,7 @@ static void allocations_that_fail_leave_nothing(void **state)
         status = stk__git_checkouts(launcher, "HEAD~1", NULL, &c, NULL);
         stk__alloc_fail_at(0, false);
         if (status == STK_OK)
-            stk__checkouts_clear(launcher, &c);
+            stk__checkouts_clear(&c);
         else
             assert_null(c.root);
     }
@@ -514,6 +666,11 @@ int main(void)
         TEST(merge_has_its_first_parent),
         TEST(resolve_knows_every_kind_of_name),
         TEST(resolve_refuses_what_is_no_commit),
+        TEST(range_is_the_line_of_first_parents),
+        TEST(range_from_a_side_branch_begins_where_it_left),
+        TEST(wrong_ranges_are_told),
+        TEST(shallow_clones_are_told),
+        TEST(long_ranges_are_read_whole),
         TEST(checkouts_hold_both_commits_and_leave_nothing),
         TEST(checkouts_take_changes_of_tracked_files),
         TEST(a_named_candidate_is_taken_without_changes),
@@ -521,6 +678,7 @@ int main(void)
         TEST(checkouts_refuse_with_reason_and_leave_nothing),
         TEST(hooks_do_not_run),
         TEST(submodules_are_there_or_the_reason),
+        TEST(git_works_in_checkouts),
         TEST(clear_takes_half_made_ones),
         TEST(build_runs_in_both),
         TEST(build_that_fails_tells_which_and_why),

@@ -1,225 +1,15 @@
-/* The change log: rows are added and only added, both files agree, and damage is refused with its place. */
+/* The change log: rows are added and only added, every benchmark beside its own past. */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "bench/log_impl.h"
 #include "bench/quantity.h"
-
-#define HASH_A "1111111111111111111111111111111111111111"
-#define HASH_B "2222222222222222222222222222222222222222"
-#define MACHINE "Test CPU, 2 cores, 4.0 GiB, Linux 6.1"
-
-enum { ROUNDS = 6 };
-
-static char dir[64], page[128], lines[128];
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof dir, "/tmp/stoker-test-log-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(page, sizeof page, "%s/PERF.md", dir);
-    snprintf(lines, sizeof lines, "%s/PERF.csv", dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
-}
-
-/* ---- runs to log ---- */
-
-typedef struct run {
-    stk__result result;
-    stk__comparison items[4];
-    stk__comparisons comparisons;
-    stk__commit commit;
-    stk__log_entry entry;
-} run;
-
-/* Times around `base`, with a spread of about 1 %. */
-static void add_variant(stk__result *r, const char *name, size_t group, double base)
-{
-    size_t v;
-    assert_int_equal(stk__result_add_variant(r, name, name, group, &v, NULL), STK_OK);
-    for (int i = 0; i < ROUNDS; i++) {
-        const double value = base * (1 + 0.01 * (i % 3 - 1));
-        assert_int_equal(stk__result_add_run(r, v, &value, 0, NULL), STK_OK);
-    }
-}
-
-static void compare(run *r, size_t a, size_t b, double ratio, stk__verdict verdict)
-{
-    r->items[r->comparisons.count++] = (stk__comparison){.a = a,
-                                                         .b = b,
-                                                         .valid = true,
-                                                         .paired = true,
-                                                         .ratio = ratio,
-                                                         .low = ratio * 0.98,
-                                                         .high = ratio * 1.02,
-                                                         .p = 0.03125,
-                                                         .p_holm = 0.03125,
-                                                         .verdict = verdict};
-}
-
-static void run_start(run *r, const char *hash, const char *parent, const char *description)
-{
-    memset(r, 0, sizeof *r);
-    size_t metric;
-    assert_int_equal(stk__result_add_metric(&r->result, "wall", "s", false, &metric, NULL), STK_OK);
-    r->result.time_s = 1786701600; /* 2026-08-14 10:00 */
-    r->result.machine = stk__strdup(MACHINE);
-    r->comparisons = (stk__comparisons){.items = r->items, .rule = {.confidence = 0.95}};
-    snprintf(r->commit.hash, sizeof r->commit.hash, "%s", hash);
-    snprintf(r->commit.brief, sizeof r->commit.brief, "%.7s", hash);
-    snprintf(r->commit.parent, sizeof r->commit.parent, "%s", parent);
-    snprintf(r->commit.subject, sizeof r->commit.subject, "the subject");
-    r->entry = (stk__log_entry){&r->result, &r->comparisons, &r->commit, description, NULL};
-}
-
-/* lazy takes `lazy` seconds, stored 4 % less. */
-static void run_make(run *r, const char *hash, const char *parent, double lazy, const char *description)
-{
-    run_start(r, hash, parent, description);
-    add_variant(&r->result, "lazy", 0, lazy);
-    add_variant(&r->result, "stored", 0, lazy * 0.96);
-    compare(r, 0, 1, 0.96, STK__FASTER);
-}
-
-static stk_status run_log(run *r, stk_error *err)
-{
-    const stk_status status = stk__log_append(page, &r->entry, err);
-    stk__result_clear(&r->result);
-    return status;
-}
-
-static void log_one(const char *hash, const char *parent, double lazy, const char *description)
-{
-    run r;
-    stk_error err = {0};
-    run_make(&r, hash, parent, lazy, description);
-    if (run_log(&r, &err) != STK_OK)
-        fail_msg("%s: %s", err.file, err.message);
-}
-
-/* ---- files ---- */
-
-static char *slurp(const char *path)
-{
-    char *data = NULL;
-    size_t size = 0;
-    assert_int_equal(stk__read_file(path, 1 << 24, &data, &size, NULL), STK_OK);
-    return data;
-}
-
-static void put(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-/* Puts `to` in the place of the first `from`. */
-static void edit(const char *path, const char *from, const char *to)
-{
-    char *text = NULL;
-    size_t size = 0;
-    assert_int_equal(stk__read_file(path, 1 << 24, &text, &size, NULL), STK_OK);
-    char *at = strstr(text, from);
-    if (!at)
-        fail_msg("no '%s' in: %s", from, text);
-    stk__text t = STK__TEXT_INIT;
-    stk__text_write(&t, text, (size_t)(at - text));
-    stk__text_puts(&t, to);
-    stk__text_puts(&t, at + strlen(from));
-    put(path, t.data);
-    stk__text_clear(&t);
-    stk__free(text);
-}
-
-static void assert_holds(const char *path, const char *part)
-{
-    char *text = slurp(path);
-    if (!strstr(text, part))
-        fail_msg("no '%s' in: %s", part, text);
-    stk__free(text);
-}
-
-static void assert_lacks(const char *path, const char *part)
-{
-    char *text = slurp(path);
-    if (strstr(text, part))
-        fail_msg("'%s' is in: %s", part, text);
-    stk__free(text);
-}
-
-static size_t row_count(void)
-{
-    stk__log log = {0};
-    stk_error err = {0};
-    if (stk__log_read(page, &log, &err) != STK_OK)
-        fail_msg("%s: line %d: %s", err.file, err.line, err.message);
-    const size_t n = log.row_count;
-    stk__log_clear(&log);
-    return n;
-}
-
-static int entries(void)
-{
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    int n = 0;
-    for (struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
-/* Readers and writers refuse the log for this line (0: none) with these words, and nothing changes. */
-static void assert_refused(const char *file, int line, const char *words)
-{
-    char *page_before = slurp(page), *lines_before = slurp(lines);
-    for (int writing = 0; writing < 2; writing++) {
-        stk_error err = {0};
-        stk__log log = {0};
-        run r;
-        run_make(&r, HASH_B, HASH_A, 1.0, "more");
-        const stk_status status = writing ? run_log(&r, &err) : stk__log_read(page, &log, &err);
-        if (!writing)
-            stk__result_clear(&r.result);
-        if (status != STK_CORRUPT || !strstr(err.message, words) || err.line != line || strcmp(err.file, file) != 0)
-            fail_msg("status %d, %s line %d: %s", status, err.file, err.line, err.message);
-        assert_null(log.rows);
-    }
-    char *page_after = slurp(page), *lines_after = slurp(lines);
-    assert_string_equal(page_before, page_after);
-    assert_string_equal(lines_before, lines_after);
-    stk__free(page_before);
-    stk__free(lines_before);
-    stk__free(page_after);
-    stk__free(lines_after);
-}
+#include "bench_logs.h"
 
 /* ---- adding ---- */
 
@@ -228,22 +18,29 @@ static void append_to_nothing_makes_both_files(void **state)
     (void)state;
     log_one(HASH_A, "", 1.0, "first");
     assert_holds(page, "# Performance log\n");
-    assert_holds(page, STK__LOG_MARK "\n\n| date | commit | lazy | stored | ratio | 95 % CI | verdict | to parent | "
-                                     "machine | description |\n|---|");
+    assert_holds(page, STK__LOG_MARK "\n\n| date | commit | lazy | stored | stored/lazy | past | machine | description "
+                                     "|\n|---|");
     stk__text row = STK__TEXT_INIT;
     stk__text_puts(&row, "| 2026-08-14 10:00 | 1111111 | ");
     stk__quantity_pair(&row, 1.0, 0.00894427190999917, "s");
     stk__text_puts(&row, ", n=6 | ");
     stk__quantity_pair(&row, 0.96, 0.008586501033599199, "s");
-    stk__text_puts(&row, ", n=6 | 0.960 | 0.941..0.979 | faster | - | " MACHINE " | first |\n");
+    stk__text_puts(&row, ", n=6 | 0.960 (0.941..0.979) faster | - | " MACHINE " | first |\n");
     assert_holds(page, row.data);
     stk__text_clear(&row);
     char *text = slurp(lines);
     assert_string_equal(text,
-                        "time,commit,parent,dirty,machine,limits,description,lazy,lazy_sd,lazy_n,stored,stored_sd,"
-                        "stored_n,compared,ratio,ci_low,ci_high,p,paired,verdict,metric,unit\n"
-                        "2026-08-14T10:00:00Z," HASH_A ",,0,\"" MACHINE "\",,first,1,0.008944271909999173,6,0.96,"
-                        "0.008586501033599252,6,stored/lazy,0.96,0.9408,0.9792,0.03125,1,faster,wall,s\n");
+                        "time,commit,parent,dirty,machine,limits,description,confidence,"
+                        "lazy,lazy_sd,lazy_n,lazy_metric,lazy_unit,lazy_direction,lazy_limits,"
+                        "lazy_against,lazy_ratio,lazy_low,lazy_high,lazy_p,lazy_paired,lazy_verdict,"
+                        "stored,stored_sd,stored_n,stored_metric,stored_unit,stored_direction,stored_limits,"
+                        "stored_against,stored_ratio,stored_low,stored_high,stored_p,stored_paired,stored_verdict,"
+                        "stored/lazy,stored/lazy_low,stored/lazy_high,stored/lazy_p,stored/lazy_paired,"
+                        "stored/lazy_verdict\n"
+                        "2026-08-14T10:00:00Z," HASH_A ",,0,\"" MACHINE "\",,first,0.95,"
+                        "1,0.008944271909999173,6,wall,s,-1,,,,,,,,,"
+                        "0.96,0.008586501033599252,6,wall,s,-1,,,,,,,,,"
+                        "0.96,0.9408,0.9792,0.03125,1,faster\n");
     stk__free(text);
     assert_int_equal(entries(), 2);
 }
@@ -278,9 +75,10 @@ static void read_gives_what_was_appended(void **state)
     stk__log log = {0};
     assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
     assert_int_equal(log.benchmark_count, 2);
-    assert_string_equal(log.benchmarks[1], "stored");
-    assert_string_equal(log.units[1], "s");
-    assert_string_equal(log.metric, "wall");
+    assert_string_equal(log.benchmarks[1].name, "stored");
+    assert_string_equal(log.benchmarks[1].unit, "s");
+    assert_string_equal(log.benchmarks[1].metric, "wall");
+    assert_false(log.benchmarks[1].higher_is_better);
     assert_int_equal(log.row_count, 2);
     const stk__log_row *row = &log.rows[1];
     assert_int_equal(row->time_s, 1786701600);
@@ -292,9 +90,12 @@ static void read_gives_what_was_appended(void **state)
     assert_string_equal(row->description, "with, comma and \"quotes\"");
     assert_true(row->cells[1].mean == 0.48);
     assert_int_equal(row->cells[1].n, ROUNDS);
-    assert_string_equal(row->compared, "stored/lazy");
-    assert_true(row->ratio == 0.96 && row->p == 0.03125 && row->paired);
-    assert_string_equal(row->verdict, "faster");
+    assert_int_equal(log.pair_count, 1);
+    assert_string_equal(log.pairs[0], "stored/lazy");
+    const stk__log_beside *x = &row->beside[0];
+    assert_true(x->ratio == 0.96 && x->p == 0.03125 && x->paired);
+    assert_string_equal(x->verdict, "faster");
+    assert_null(row->cells[1].verdict);
     assert_int_equal(row->line, 3);
     stk__log_clear(&log);
     assert_holds(page, "| 2222222+ |");
@@ -361,7 +162,7 @@ static void names_of_any_kind_are_columns(void **state)
         run r;
         run_start(&r, HASH_A, "", "names");
         for (size_t i = 0; i < STK_COUNT(names); i++)
-            add_variant(&r.result, names[i], 0, 1.0 + (double)i);
+            add_variant(&r, names[i], 1.0 + (double)i);
         stk_error err = {0};
         if (run_log(&r, &err) != STK_OK)
             fail_msg("line %d: %s", err.line, err.message);
@@ -369,10 +170,10 @@ static void names_of_any_kind_are_columns(void **state)
     stk__log log = {0};
     assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
     assert_int_equal(log.row_count, 2);
-    assert_string_equal(log.benchmarks[1], "x|y \"z\"");
-    assert_string_equal(log.benchmarks[3], "x y");
-    assert_string_equal(log.rows[1].verdict, "");
-    assert_true(isnan(log.rows[1].ratio));
+    assert_string_equal(log.benchmarks[1].name, "x|y \"z\"");
+    assert_string_equal(log.benchmarks[3].name, "x y");
+    assert_null(log.rows[1].cells[1].verdict);
+    assert_true(isnan(log.rows[1].cells[1].ratio));
     stk__log_clear(&log);
 }
 
@@ -382,8 +183,8 @@ static void other_order_of_the_same_benchmarks_is_sorted_out(void **state)
     log_one(HASH_A, "", 1.0, "first");
     run r;
     run_start(&r, HASH_A, "", "turned around");
-    add_variant(&r.result, "stored", 0, 3.0);
-    add_variant(&r.result, "lazy", 0, 2.0);
+    add_variant(&r, "stored", 3.0);
+    add_variant(&r, "lazy", 2.0);
     assert_int_equal(run_log(&r, NULL), STK_OK);
     stk__log log = {0};
     assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
@@ -396,16 +197,16 @@ static void several_comparisons_stand_with_their_names(void **state)
     (void)state;
     run r;
     run_start(&r, HASH_A, "", "three");
-    add_variant(&r.result, "a", 0, 1.0);
-    add_variant(&r.result, "b", 0, 0.9);
-    add_variant(&r.result, "c", 0, 1.2);
+    add_variant(&r, "a", 1.0);
+    add_variant(&r, "b", 0.9);
+    add_variant(&r, "c", 1.2);
     compare(&r, 0, 1, 0.9, STK__FASTER);
     compare(&r, 0, 2, 1.2, STK__INCONCLUSIVE);
-    r.items[1].withheld = (char *)(uintptr_t) "its output differs";
+    r.items[1].valid = false;
     assert_int_equal(run_log(&r, NULL), STK_OK);
-    assert_holds(page, "| b/a 0.900; c/a 1.200 | b/a 0.882..0.918; c/a 1.176..1.224 | "
-                       "b/a faster; c/a inconclusive: its output differs |");
-    assert_holds(lines, ",b/a,0.9,");
+    assert_holds(page, "| b/a | c/a | past |");
+    assert_holds(page, "| 0.900 (0.882..0.918) faster | inconclusive | - |");
+    assert_holds(lines, ",0.9,0.882,0.918,0.03125,1,faster,,,,,1,inconclusive\n");
 }
 
 static void another_confidence_is_told(void **state)
@@ -413,9 +214,9 @@ static void another_confidence_is_told(void **state)
     (void)state;
     run r;
     run_make(&r, HASH_A, "", 1.0, "sure");
-    r.comparisons.rule.confidence = 0.99;
+    r.entry.confidence = 0.99;
     assert_int_equal(run_log(&r, NULL), STK_OK);
-    assert_holds(page, "| 0.941..0.979 (99 %) |");
+    assert_holds(page, "| 0.960 (0.941..0.979 (99 %)) faster |");
 }
 
 static void one_run_has_no_spread(void **state)
@@ -424,14 +225,13 @@ static void one_run_has_no_spread(void **state)
     for (int i = 0; i < 2; i++) {
         run r;
         run_start(&r, i ? HASH_B : HASH_A, i ? HASH_A : "", "once");
-        size_t v;
         const double value = 2.5;
-        assert_int_equal(stk__result_add_variant(&r.result, "only", "only", 0, &v, NULL), STK_OK);
-        assert_int_equal(stk__result_add_run(&r.result, v, &value, 0, NULL), STK_OK);
+        add_values(&r, add_column(&r, "only"), &value, 1);
         assert_int_equal(run_log(&r, NULL), STK_OK);
     }
     assert_holds(lines, ",2.5,,1,");
-    assert_holds(page, "| 1.000 unpaired |");
+    assert_holds(page, "| 2.50 s, n=1 | - |");
+    assert_holds(page, "| 2.50 s, n=1; ratio 1.000 | 1111111, unpaired |");
     stk__log log = {0};
     assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
     assert_true(isnan(log.rows[0].cells[0].sd));
@@ -447,7 +247,9 @@ static void ratio_to_the_parent_comes_from_its_newest_row(void **state)
     log_one(HASH_A, "", 1.0, "newest");
     log_one(HASH_B, HASH_A, 0.5, "twice as fast");
     /* Welch on logs by hand: cv 0.894 % in all four, n = 6; se = cv * sqrt(2/6), df = 10, t = 2.228: 1.15 % */
-    assert_holds(page, "| 0.500 (0.494..0.506) unpaired |");
+    assert_holds(page, "n=6; ratio 0.500 (0.494..0.506) | ");
+    assert_holds(page, "| 1111111, unpaired |");
+    assert_lacks(page, "ratio 0.056");
 }
 
 static void ratio_of_changed_files_is_to_their_commit(void **state)
@@ -459,7 +261,8 @@ static void ratio_of_changed_files_is_to_their_commit(void **state)
     run_make(&r, HASH_B, HASH_A, 3.0, "work on it");
     r.commit.dirty = true;
     assert_int_equal(run_log(&r, NULL), STK_OK);
-    assert_holds(page, "| 1.500 (");
+    assert_holds(page, "ratio 1.500 (");
+    assert_holds(page, "| 2222222, unpaired |");
 }
 
 static void rows_of_other_machines_limits_and_changed_files_are_no_parent(void **state)
@@ -477,406 +280,171 @@ static void rows_of_other_machines_limits_and_changed_files_are_no_parent(void *
     r.commit.dirty = true;
     assert_int_equal(run_log(&r, NULL), STK_OK);
     log_one(HASH_B, HASH_A, 0.5, "alone");
-    assert_lacks(page, "unpaired");
+    assert_lacks(page, ", unpaired |");
     run_make(&r, HASH_A, "", 1.0, "another kernel");
     stk__free(r.result.machine);
     r.result.machine = stk__strdup("Test CPU, 2 cores, 4.0 GiB, Linux 7.7");
     assert_int_equal(run_log(&r, NULL), STK_OK);
     log_one(HASH_B, HASH_A, 0.5, "not alone");
-    assert_holds(page, "unpaired");
+    assert_holds(page, ", unpaired |");
 }
 
-static void against_takes_the_second_of_each_group(void **state)
+static void a_past_of_the_same_rounds_is_told_with_its_verdict(void **state)
 {
     (void)state;
     run r;
-    run_start(&r, HASH_B, HASH_A, "against");
-    add_variant(&r.result, "lazy @ HEAD~1", 0, 1.0);
-    add_variant(&r.result, "lazy @ HEAD", 0, 0.9);
-    add_variant(&r.result, "a @ b @ HEAD~1", 1, 2.0);
-    add_variant(&r.result, "a @ b @ HEAD", 1, 2.2);
-    compare(&r, 0, 1, 0.9, STK__FASTER);
-    compare(&r, 2, 3, 1.1, STK__SLOWER);
-    r.entry.against = "HEAD~1";
+    log_one(HASH_A, "", 5.0, "not what it is compared with");
+    run_make(&r, HASH_B, HASH_A, 1.0, "against");
+    const stk__comparison past[] = {comparison(0, 1, 0.9, STK__FASTER), comparison(2, 3, 1.1, STK__SLOWER)};
+    for (size_t i = 0; i < 2; i++) {
+        r.figures[i].past = &past[i];
+        r.figures[i].against = "v1.2";
+    }
     assert_int_equal(run_log(&r, NULL), STK_OK);
     stk__log log = {0};
     assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
-    assert_int_equal(log.benchmark_count, 2);
-    assert_string_equal(log.benchmarks[0], "lazy");
-    assert_string_equal(log.benchmarks[1], "a @ b");
-    assert_true(log.rows[0].cells[0].mean == 0.9 && fabs(log.rows[0].cells[1].mean - 2.2) < 1e-9);
-    assert_string_equal(log.rows[0].compared, "HEAD~1");
+    const stk__log_cell *cell = &log.rows[1].cells[1];
+    assert_true(cell->paired && cell->ratio == 1.1 && cell->p == 0.03125);
+    assert_string_equal(cell->verdict, "slower");
+    assert_string_equal(cell->against, "v1.2");
     stk__log_clear(&log);
-    assert_holds(page, "| lazy 0.900 (0.882..0.918); a @ b 1.100 (1.078..1.122) paired, HEAD~1 |");
-    /* The same benchmarks without `against` fit into the same log. */
-    run_start(&r, HASH_B, HASH_A, "alone");
-    add_variant(&r.result, "lazy", 0, 1.0);
-    add_variant(&r.result, "a @ b", 1, 1.0);
-    assert_int_equal(run_log(&r, NULL), STK_OK);
+    assert_holds(page, "n=6; ratio 0.900 (0.882..0.918) faster | ");
+    assert_holds(page, "n=6; ratio 1.100 (1.078..1.122) slower | ");
+    assert_holds(page, "| v1.2, paired |");
 }
 
-/* ---- what people write around the table ---- */
+/* ---- benchmarks of their own ---- */
 
-static void text_around_the_table_stays(void **state)
+/* A second result, whose metric is another one. */
+static void add_other(run *r, stk__result *other, const char *name, const char *metric, const char *unit, bool higher,
+                      double value)
+{
+    size_t index, v;
+    *other = (stk__result){.time_s = r->result.time_s, .machine = stk__strdup(MACHINE)};
+    assert_int_equal(stk__result_add_metric(other, metric, unit, higher, &index, NULL), STK_OK);
+    assert_int_equal(stk__result_add_variant(other, name, name, 0, &v, NULL), STK_OK);
+    assert_int_equal(stk__result_add_run(other, v, &value, 0, NULL), STK_OK);
+    r->figures[r->entry.figure_count++] = (stk__log_figure){.name = name, .result = other, .variant = v};
+}
+
+static void each_benchmark_has_its_own_metric_and_limits(void **state)
 {
     (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    char *text = slurp(page);
+    for (int i = 0; i < 2; i++) {
+        run r;
+        stk__result memory, rate;
+        run_start(&r, i ? HASH_B : HASH_A, i ? HASH_A : "", "unrelated");
+        add_variant(&r, "decode", i ? 2.0 : 1.0);
+        add_other(&r, &memory, "memory", "rss", "bytes", false, i ? 1048576 : 2097152);
+        add_other(&r, &rate, "loop", "samples_per_s", "samples/s", true, i ? 300 : 200);
+        memory.limits = stk__strdup("1 CPU (affinity)");
+        assert_int_equal(run_log(&r, NULL), STK_OK);
+        stk__result_clear(&memory);
+        stk__result_clear(&rate);
+    }
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_int_equal(log.benchmark_count, 3);
+    assert_string_equal(log.benchmarks[1].metric, "rss");
+    assert_string_equal(log.benchmarks[2].unit, "samples/s");
+    assert_true(log.benchmarks[2].higher_is_better && !log.benchmarks[1].higher_is_better);
+    const stk__log_row *row = &log.rows[1];
+    assert_string_equal(row->limits, "");
+    assert_string_equal(stk__log_limits(row, 1), "1 CPU (affinity)");
+    assert_string_equal(stk__log_limits(row, 0), "");
+    /* Each against itself: no mean over unrelated things. */
+    assert_true(fabs(row->cells[0].ratio - 2) < 1e-12 && row->cells[1].ratio == 0.5 && row->cells[2].ratio == 1.5);
+    assert_true(isnan(row->cells[1].low) && isnan(row->cells[1].p) && isfinite(row->cells[0].low));
+    assert_null(row->cells[0].verdict);
     stk__text t = STK__TEXT_INIT;
-    stk__text_printf(&t, "Mine before.\n\n%s\n\n| my | table |\n|---|---|\n| 1 | 2 |\nend", text);
-    put(page, t.data);
-    log_one(HASH_B, HASH_A, 1.0, "second");
-    char *after = slurp(page);
-    assert_memory_equal(after, t.data, strlen("Mine before.\n\n") + strlen(text));
-    assert_non_null(strstr(after, "| second |\n\n\n| my | table |\n|---|---|\n| 1 | 2 |\nend"));
-    assert_int_equal(row_count(), 2);
+    stk__log_report(&log, &t);
+    assert_string_equal(t.data,
+                        "  decode  2.00 s +- 0.02  (n=6)  ratio 2.00 (1.977..2.02)  unpaired, to the row of 1111111\n"
+                        "  memory  1.00 MiB  (n=1)        ratio 0.500               unpaired, to the row of 1111111; a "
+                        "single run has no interval\n"
+                        "  loop    300 samples/s  (n=1)   ratio 1.500               unpaired, to the row of 1111111; a "
+                        "single run has no interval\n");
     stk__text_clear(&t);
-    stk__free(text);
-    stk__free(after);
+    stk__log_clear(&log);
+    assert_holds(
+        page, "| 1.00 MiB, n=1, 1 CPU (affinity); ratio 0.500 | 300 samples/s, n=1; ratio 1.500 | 1111111, unpaired |");
 }
 
-static void a_page_with_the_mark_alone_gets_its_table_there(void **state)
+static void log_two(const char *hash, const char *parent, const char *a, const char *b, const char *description)
 {
-    (void)state;
-    put(page, "# Mine\n\n" STK__LOG_MARK "\nText below.\n");
-    log_one(HASH_A, "", 1.0, "first");
-    log_one(HASH_A, "", 1.0, "second");
-    assert_holds(page, "# Mine\n\n" STK__LOG_MARK "\n\n| date |");
-    assert_holds(page, "| second |\n\nText below.\n");
-    assert_int_equal(row_count(), 2);
-}
-
-static void an_empty_page_is_written_anew(void **state)
-{
-    (void)state;
-    put(page, "");
-    put(lines, "");
-    log_one(HASH_A, "", 1.0, "first");
-    assert_holds(page, "# Performance log\n");
-    assert_int_equal(row_count(), 1);
-}
-
-static void a_missing_last_line_end_is_fine(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    edit(page, "| first |\n", "| first |");
-    edit(lines, ",wall,s\n", ",wall,s");
-    log_one(HASH_A, "", 1.0, "second");
-    assert_int_equal(row_count(), 2);
-    assert_holds(page, "| first |\n| 2026");
-    assert_holds(lines, ",wall,s\n2026");
-}
-
-static void carriage_returns_are_kept_and_written(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    const char *const files[] = {page, lines};
-    for (size_t i = 0; i < 2; i++) {
-        char *text = slurp(files[i]);
-        stk__text t = STK__TEXT_INIT;
-        for (const char *c = text; *c; c++) {
-            if (*c == '\n')
-                stk__text_putc(&t, '\r');
-            stk__text_putc(&t, *c);
-        }
-        put(files[i], t.data);
-        stk__text_clear(&t);
-        stk__free(text);
+    run r;
+    stk_error err = {0};
+    run_start(&r, hash, parent, description);
+    add_variant(&r, a, 1.0);
+    if (b) {
+        add_variant(&r, b, 2.0);
+        compare(&r, 0, 1, 2.0, STK__SLOWER);
     }
-    log_one(HASH_A, "", 1.0, "second");
-    assert_int_equal(row_count(), 2);
-    assert_holds(page, "| second |\r\n");
-    assert_holds(lines, ",second,");
-    for (size_t i = 0; i < 2; i++) {
-        char *text = slurp(files[i]);
-        for (const char *c = text; (c = strchr(c, '\n')); c++)
-            assert_int_equal(c[-1], '\r');
-        stk__free(text);
-    }
+    if (run_log(&r, &err) != STK_OK)
+        fail_msg("%s: line %d: %s", err.file, err.line, err.message);
 }
 
-static void a_table_that_was_lined_up_by_an_editor_is_fine(void **state)
+static void benchmarks_come_and_go(void **state)
 {
     (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    edit(page, "| date | commit |", "|   date | commit   |");
-    edit(page, "|---|---|", "| :--- | ---: |");
-    edit(page, "| 1111111 |", "|   1111111|");
-    log_one(HASH_A, "", 1.0, "second");
-    assert_int_equal(row_count(), 2);
+    log_two(HASH_A, "", "lazy", "stored", "first");
+    edit(page, "| first |", "| first, edited by hand |");
+    log_two(HASH_B, HASH_A, "other", "lazy", "gained one");
+    log_two(HASH_B, HASH_A, "stored", NULL, "lost two");
+    assert_holds(page, "| date | commit | lazy | stored | other | stored/lazy | lazy/other | past | machine |");
+    assert_holds(page, "| - | 2.00 (1.960..2.04) slower | - | - | " MACHINE " | first, edited by hand |\n");
+    assert_holds(page,
+                 "| 2222222 | - | (1.00, 0.01) s, n=6; ratio 0.500 (0.494..0.506) | - | - | - | 1111111, unpaired |");
+    stk__log log = {0};
+    assert_int_equal(stk__log_read(page, &log, NULL), STK_OK);
+    assert_int_equal(log.row_count, 3);
+    assert_false(log.stale);
+    const stk__log_row *rows = log.rows;
+    assert_true(!rows[0].cells[2].n && isnan(rows[0].cells[2].mean) && !rows[0].beside[1].verdict);
+    assert_true(!rows[1].cells[1].n && rows[1].cells[2].n == ROUNDS && rows[1].cells[0].ratio == 2.0);
+    assert_true(!rows[2].cells[0].n && rows[2].cells[1].n == ROUNDS);
+    stk__log_clear(&log);
+    assert_holds(lines, ",lost two,0.95,,,,,,,,,,,,,,,1,");
 }
 
-/* ---- refusals ---- */
-
-static void a_path_without_md_is_refused(void **state)
+static void the_past_is_the_newest_row_that_has_the_benchmark(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"PERF.txt", "PERF", ".md", "dir/.md", "", "x.md.csv"};
-    for (size_t i = 0; i < STK_COUNT(bad); i++) {
+    log_two(HASH_A, "", "lazy", "stored", "both");
+    log_two(HASH_A, "", "other", NULL, "another one of the same commit");
+    log_two(HASH_B, HASH_A, "lazy", NULL, "looks past it");
+    assert_holds(page, "ratio 1.000 (0.989..1.012) | - | - | - | 1111111, unpaired |");
+}
+
+static void names_that_cannot_be_told_apart_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"a", "a"}, {"x\ny", "x y"}};
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        run r;
         stk_error err = {0};
-        stk__log log;
-        assert_int_equal(stk__log_read(bad[i], &log, &err), STK_INVALID);
-        assert_non_null(strstr(err.message, ".md"));
+        run_start(&r, HASH_A, "", "twice");
+        add_variant(&r, names[i][0], 1.0);
+        add_variant(&r, "between", 1.0);
+        r.figures[1].name = names[i][1];
+        assert_int_equal(run_log(&r, &err), STK_INVALID);
+        assert_non_null(strstr(err.message, "two benchmarks are called"));
     }
-}
-
-static void a_missing_directory_is_an_error(void **state)
-{
-    (void)state;
-    run r;
-    stk_error err = {0};
-    run_make(&r, HASH_A, "", 1.0, "nowhere");
-    assert_int_equal(stk__log_append("/nowhere/at/all/PERF.md", &r.entry, &err), STK_IO);
-    assert_non_null(strstr(err.message, "No such file"));
-    stk__result_clear(&r.result);
-}
-
-static void other_benchmarks_are_refused(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    run r;
-    stk_error err = {0};
-    run_start(&r, HASH_A, "", "others");
-    add_variant(&r.result, "lazy", 0, 1.0);
-    add_variant(&r.result, "other", 0, 1.0);
-    assert_int_equal(run_log(&r, &err), STK_INVALID);
-    assert_non_null(strstr(err.message,
-                           "PERF.md has the benchmarks lazy, stored; this run has lazy, other: use another "
-                           "file with --log"));
-    run_start(&r, HASH_A, "", "fewer");
-    add_variant(&r.result, "lazy", 0, 1.0);
-    assert_int_equal(run_log(&r, &err), STK_INVALID);
-    assert_int_equal(row_count(), 1);
-}
-
-static void another_metric_is_refused(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "first");
-    run r;
-    stk_error err = {0};
-    run_make(&r, HASH_A, "", 1.0, "cpu");
-    stk__free(r.result.metrics[0].name);
-    r.result.metrics[0].name = stk__strdup("cpu");
-    assert_int_equal(run_log(&r, &err), STK_INVALID);
-    assert_non_null(strstr(err.message, "'wall'"));
-    assert_non_null(strstr(err.message, "'cpu'"));
-}
-
-static void a_run_without_values_is_refused(void **state)
-{
-    (void)state;
-    run r;
-    stk_error err = {0};
-    run_start(&r, HASH_A, "", "empty");
-    assert_int_equal(run_log(&r, &err), STK_INVALID);
-    run_start(&r, HASH_A, "", "empty");
-    size_t v;
-    const double unknown = NAN;
-    assert_int_equal(stk__result_add_variant(&r.result, "none", "none", 0, &v, NULL), STK_OK);
-    assert_int_equal(stk__result_add_run(&r.result, v, &unknown, 0, NULL), STK_OK);
-    assert_int_equal(run_log(&r, &err), STK_INVALID);
-    assert_non_null(strstr(err.message, "'none' has no value of 'wall'"));
     assert_int_equal(entries(), 0);
 }
 
-static void a_page_of_something_else_is_refused(void **state)
+static void too_few_rounds_leave_a_ratio_without_interval(void **state)
 {
     (void)state;
-    put(page, "# Performance log\n\n| a |\n|---|\n");
-    put(lines, "");
-    assert_refused(page, 0, "written by something else");
-    put(page, "<!-- stoker bench log 2 -->\n");
-    assert_refused(page, 1, "the mark is '<!-- stoker bench log 2 -->'");
-    put(page, STK__LOG_MARK "\n\n\n" STK__LOG_MARK "\n");
-    assert_refused(page, 4, "a second mark");
-    put(page, STK__LOG_MARK "\n");
-    put(lines, "date,commit\n");
-    assert_refused(lines, 1, "written by something else: column 1 is 'date', wanted 'time'");
-}
-
-/* The page has 10 lines: the rows are in 9 and 10; those of the CSV file in 2 and 3. */
-typedef struct damage {
-    bool in_page;
-    const char *from, *to;
-    bool told_of_page;
-    int line;
-    const char *words;
-} damage;
-
-static void each_kind_of_damage_is_told(void **state)
-{
-    (void)state;
-    static const damage all[] = {
-        {true, "| date |", "| day |", true, 7, "column 1 is 'day', wanted 'date'"},
-        {true, "| lazy |", "| eager |", true, 7, "column 3 is 'eager', wanted 'lazy'"},
-        {true, "| lazy |", "|", true, 7, "9 cells, wanted 10"},
-        {true, "|---|---|", "|---|-x-|", true, 8, "wanted a line of |---|"},
-        {true, "|---|---|", "|---|", true, 8, "9 cells, wanted 10"},
-        {true, "| one |", "| one | more |", true, 9, "11 cells, wanted 10"},
-        {true, "| one |", "", true, 9, "does not end with '|'"},
-        {true, "| faster |", "\\| faster |", true, 9, "9 cells, wanted 10"},
-        {true, "| 2026-08-14 10:00 | 1111111", "2026-08-14 10:00 | 1111111", true, 9, "does not begin with '|'"},
-        {true, "| 2026-08-14 10:00 |", "| 2026-08-15 10:00 |", true, 9, "line 2 of"},
-        {true, "| 1111111 |", "| 1111112 |", true, 9, "the commit is '1111112'"},
-        {true, "| 1111111 |", "| 1111111+ |", true, 9, "the commit is '1111111+'"},
-        {true, "| 1111111 |", "|  |", true, 9, "the commit is ''"},
-        {true, "| one |\n", "| one |\n\n", true, 10, "the table has 1 rows"},
-        {true, "|---|---|", "\n|---|---|", true, 8, "does not begin with '|'"},
-        {true, STK__LOG_MARK, STK__LOG_MARK "\ntext", true, 6, "no table below the mark"},
-        {true, STK__LOG_MARK, "", true, 0, "written by something else"},
-        {false, "time,commit", "time,revision", false, 1, "column 2 is 'revision', wanted 'commit'"},
-        {false, ",lazy_sd", ",lazy_SD", false, 1, "behind column 8 ('lazy')"},
-        {false, ",unit\n", ",units\n", false, 1, "column 22 is 'units'"},
-        {false, ",unit\n", "\n", false, 1, "21 columns"},
-        {false, "T10:00:00Z", "T10:00:00", false, 2, "time is '2026-08-14T10:00:00', wanted"},
-        {false, "T10:00:00Z", "T24:00:00Z", false, 2, "time is"},
-        {false, "2026-08-14T", "2026-02-30T", false, 2, "time is"},
-        {false, "2026-08-14T", "2026-08-15T", true, 9, "the date is '2026-08-14 10:00'"},
-        {false, HASH_A, HASH_B, true, 9, "the commit is '1111111'"},
-        {false, HASH_A, "not-a-hash", false, 2, "commit is 'not-a-hash'"},
-        {false, ",,0,", ",,2,", false, 2, "dirty is '2'"},
-        {false, ",,0,", ",,1,", true, 9, "the commit is '1111111'"},
-        {false, ",0.00894", ",-0.00894", false, 2, "sd of 'lazy' is"},
-        {false, ",1,0.0", ",x,0.0", false, 2, "mean of 'lazy' is 'x'"},
-        {false, ",1,0.0", ",,0.0", false, 2, "mean of 'lazy' is ''"},
-        {false, ",1,0.0", ",1e999,0.0", false, 2, "mean of 'lazy' is '1e999'"},
-        {false, ",1,0.0", ",nan,0.0", false, 2, "mean of 'lazy' is 'nan'"},
-        {false, ",6,", ",0,", false, 2, "n of 'lazy' is '0'"},
-        {false, ",6,", ",6.5,", false, 2, "n of 'lazy' is '6.5'"},
-        {false, ",0.03125,", ",1.5,", false, 2, "p is '1.5'"},
-        {false, ",faster,", ",best,", false, 2, "verdict is 'best'"},
-        {false, ",1,faster", ",yes,faster", false, 2, "paired is 'yes'"},
-        {false, ",one,", ",one,two,", false, 2, "mean of 'lazy' is 'two'"},
-        {false, ",wall,s\n", ",wall,s,\n", false, 2, "more than 22 fields"},
-        {false, ",wall,s\n", ",wall\n", false, 2, "fewer than 22 fields"},
-        {false, ",wall,s\n", ",cpu,s\n", false, 3, "metric is 'wall'"},
-        {false, ",wall,s\n", ",wall,s\n\n", false, 3, "fewer than 22 fields"},
-        {false, ",one,", ",\"one,", false, 2, "not closed in the line"},
-        {false, ",one,", ",o\"ne,", false, 2, "a quote within a field"},
-        {false, ",one,", ",\"one\"x,", false, 2, "behind a closing quote"},
-        {false, ",one,", ",o\x01ne,", false, 2, "0x01, wanted text"},
-    };
-    for (size_t i = 0; i < STK_COUNT(all); i++) {
-        const damage *d = &all[i];
-        log_one(HASH_A, "", 1.0, "one");
-        log_one(HASH_A, "", 1.0, "two");
-        edit(d->in_page ? page : lines, d->from, d->to);
-        assert_refused(d->told_of_page ? page : lines, d->line, d->words);
-        unlink(page);
-        unlink(lines);
-    }
-}
-
-static void rows_that_one_file_lacks_are_told(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "one");
-    char *page_one = slurp(page), *lines_one = slurp(lines);
-    log_one(HASH_A, "", 1.0, "two");
-    char *page_two = slurp(page);
-    put(page, page_one);
-    assert_refused(page, 9, "the table has 1 rows");
-    put(page, page_two);
-    put(lines, lines_one);
-    assert_refused(page, 10, "row 2 of the table is not in");
-    put(lines, "");
-    assert_refused(page, 7, "here is a table, but");
-    put(page, "");
-    put(lines, lines_one);
-    assert_refused(page, 0, "the file is empty or not there, but");
-    stk__free(page_one);
-    stk__free(lines_one);
-    stk__free(page_two);
-}
-
-static void a_page_that_cannot_be_written_leaves_the_lines_as_they_were(void **state)
-{
-    (void)state;
-    /* Reads as empty, but no file may take the place of what is no regular file. */
-    assert_int_equal(symlink("/dev/null", page), 0);
     run r;
-    stk_error err = {0};
-    run_make(&r, HASH_A, "", 1.0, "one");
-    assert_int_equal(run_log(&r, &err), STK_IO);
-    assert_non_null(strstr(err.message, "not a regular file"));
-    assert_int_equal(access(lines, F_OK), -1);
-    put(lines, "");
-    run_make(&r, HASH_A, "", 1.0, "one");
-    assert_int_equal(run_log(&r, &err), STK_IO);
-    char *after = slurp(lines);
-    assert_string_equal(after, "");
-    stk__free(after);
-    assert_int_equal(entries(), 2);
-}
-
-/* ---- several at once ---- */
-
-static void rows_of_processes_at_once_all_end_up_in_it(void **state)
-{
-    (void)state;
-    enum { CHILDREN = 8, EACH = 5 };
-    pid_t pids[CHILDREN];
-    for (int child = 0; child < CHILDREN; child++) {
-        pids[child] = fork();
-        assert_true(pids[child] >= 0);
-        if (pids[child] != 0)
-            continue;
-        int failed = 0;
-        for (int i = 0; i < EACH; i++) {
-            run r;
-            char description[64];
-            snprintf(description, sizeof description, "child %d row %d", child, i);
-            run_make(&r, HASH_A, "", 1.0, description);
-            failed |= run_log(&r, NULL) != STK_OK;
-        }
-        _exit(failed);
-    }
-    for (int child = 0; child < CHILDREN; child++) {
-        int status = 0;
-        assert_int_equal(waitpid(pids[child], &status, 0), pids[child]);
-        assert_int_equal(status, 0);
-    }
-    assert_int_equal(row_count(), CHILDREN * EACH);
-    for (int child = 0; child < CHILDREN; child++) {
-        for (int i = 0; i < EACH; i++) {
-            char description[64];
-            snprintf(description, sizeof description, "| child %d row %d |\n", child, i);
-            assert_holds(page, description);
-        }
-    }
-    assert_int_equal(entries(), 2);
-}
-
-static void every_failed_allocation_leaves_the_log_as_it_was(void **state)
-{
-    (void)state;
-    log_one(HASH_A, "", 1.0, "one");
-    char *page_before = slurp(page), *lines_before = slurp(lines);
-    stk_status status = STK_NOMEM;
-    for (uint64_t n = 1; status != STK_OK; n++) {
-        assert_true(n < 1000);
-        run r;
-        run_make(&r, HASH_B, HASH_A, 1.0, "two");
-        stk__alloc_fail_at(n, false);
-        status = stk__log_append(page, &r.entry, NULL);
-        stk__alloc_fail_at(0, false);
-        stk__result_clear(&r.result);
-        if (status == STK_OK)
-            break;
-        assert_int_equal(status, STK_NOMEM);
-        char *page_after = slurp(page), *lines_after = slurp(lines);
-        assert_string_equal(page_before, page_after);
-        assert_string_equal(lines_before, lines_after);
-        stk__free(page_after);
-        stk__free(lines_after);
-    }
-    stk__free(page_before);
-    stk__free(lines_before);
-    assert_int_equal(row_count(), 2);
+    run_make(&r, HASH_A, "", 1.0, "short");
+    stk__comparison past = comparison(0, 1, 0.5, STK__INCONCLUSIVE);
+    past.pair.covered = r.items[0].pair.covered = false;
+    r.figures[0].past = &past;
+    r.figures[0].against = "abc";
+    assert_int_equal(run_log(&r, NULL), STK_OK);
+    assert_holds(page, "; ratio 0.500 inconclusive |");
+    assert_holds(page, "| 0.960 faster | abc, paired |");
 }
 
 int main(void)
@@ -898,24 +466,12 @@ int main(void)
         TEST(ratio_to_the_parent_comes_from_its_newest_row),
         TEST(ratio_of_changed_files_is_to_their_commit),
         TEST(rows_of_other_machines_limits_and_changed_files_are_no_parent),
-        TEST(against_takes_the_second_of_each_group),
-        TEST(text_around_the_table_stays),
-        TEST(a_page_with_the_mark_alone_gets_its_table_there),
-        TEST(an_empty_page_is_written_anew),
-        TEST(a_missing_last_line_end_is_fine),
-        TEST(carriage_returns_are_kept_and_written),
-        TEST(a_table_that_was_lined_up_by_an_editor_is_fine),
-        TEST(a_path_without_md_is_refused),
-        TEST(a_missing_directory_is_an_error),
-        TEST(other_benchmarks_are_refused),
-        TEST(another_metric_is_refused),
-        TEST(a_run_without_values_is_refused),
-        TEST(a_page_of_something_else_is_refused),
-        TEST(each_kind_of_damage_is_told),
-        TEST(rows_that_one_file_lacks_are_told),
-        TEST(a_page_that_cannot_be_written_leaves_the_lines_as_they_were),
-        TEST(rows_of_processes_at_once_all_end_up_in_it),
-        TEST(every_failed_allocation_leaves_the_log_as_it_was),
+        TEST(a_past_of_the_same_rounds_is_told_with_its_verdict),
+        TEST(each_benchmark_has_its_own_metric_and_limits),
+        TEST(benchmarks_come_and_go),
+        TEST(the_past_is_the_newest_row_that_has_the_benchmark),
+        TEST(names_that_cannot_be_told_apart_are_refused),
+        TEST(too_few_rounds_leave_a_ratio_without_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static void report_of_two_variants_reads_as_documented(void **state)
                   "  A  lazy    16.1 s +- 1.0  (n=10)  median 15.9, min 15.3, max 18.9, 1 outlier\n"
                   "  B  stored  15.3 s +- 0.4  (n=10)  median 15.3, min 14.7, max 15.9\n"
                   "  B/A 0.963  95 % CI 0.944..0.982   verdict: B is faster (Wilcoxon p=0.003, minimum effect 2 %)\n"
+                  "  B is 1.038 times as fast as A (1.018 to 1.060)\n"
                   "\n"
                   "  order: random blocks, seed 42; warm-up 1 run each; 10 rounds\n");
     stk__result_clear(&r);

@@ -28,4 +28,11 @@ printf 'no marks\n' >page.md
 try --suite suite.toml --into page.md
 try --suite suite.toml --into missing.md
 try --suite suite.toml touch
+try --suite suite.toml --log notes.txt
+try --suite suite.toml --log missing/PERF.md
+printf 'not a log\n' >PERF.md
+try --suite suite.toml --log PERF.md
+printf '[[measure]]\nname = "x a"\ncommand = "touch ran"\n[[compare]]\nname = "x"\na = "touch ran"\nb = "touch ran"\n' >same.toml
+rm PERF.md
+try --suite same.toml --log PERF.md
 ls

@@ -63,6 +63,11 @@ try 'touch ran' --log notes.txt
 try 'touch ran' --ladder steps.toml
 try --ladder steps.toml --suite suite.toml
 try --suite suite.toml --svg chart.svg
+try --ladder steps.toml --log PERF.md
+try --ladder steps.toml --against HEAD
+try --suite suite.toml --name x
+try --suite suite.toml --build make
+try --suite suite.toml -m text
 try --fail-ower 5% 'touch ran'
 try calibrate 'touch ran' 'touch ran'
 ls
