@@ -317,7 +317,7 @@ static void warn_about_gate(const bench_options *o)
     if (path && stk__calibration_load(path, &c, NULL) == STK_OK) {
         const stk__rule rule = {.confidence = o->rule.confidence};
         const double confidence = stk__rule_confidence(&rule, 1);
-        const double seen = expm1(stk__detectable(c.sd_log, (size_t)o->design.rounds, confidence, 0.8));
+        const double seen = expm1(stk__detectable(c.noise, (size_t)o->design.rounds, confidence, 0.8));
         if (isfinite(seen) && seen > o->rule.fail_over)
             cli_say("stoker: by its calibration this machine finds changes from about %.*f %% on in %lld rounds; "
                     "--fail-over %.4g%% asks for more",

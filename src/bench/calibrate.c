@@ -11,161 +11,90 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
 #include "base/banned.h"
 
-/* As many windows as a share needs at least, and past which more would only take time. */
-enum { ENOUGH_WINDOWS = 20, MOST_WINDOWS = 200, MOST_FILE = 64 << 10 };
+enum { MOST_FILE = 64 << 10 };
 
-static const size_t window_sizes[] = {6, 8, 12, 20, 30};
+/* ---- from runs ---- */
 
-typedef struct {
-    const double *a, *b; /* by round */
-    double *sequence;    /* 2 x rounds, as they ran */
-    size_t rounds;
-    double confidence;
-    uint64_t seed;
-} runs_at_hand;
+/* All runs of A against itself in the order of their running, and the log-ratios of its rounds. */
+typedef struct all_runs {
+    double *values, *logs;
+    size_t runs, rounds;
+} all_runs;
 
-/* ---- windows ---- */
-
-static size_t windows_of(size_t rounds, size_t n, size_t stride)
+static stk_status collect(const stk__luck *l, all_runs *out, stk_error *err)
 {
-    return rounds < n ? 0 : (rounds - n) / stride + 1;
-}
-
-/* Windows that share more than three quarters of their runs would tell the same thing again. */
-static size_t least_stride(size_t n)
-{
-    return (n + 3) / 4;
-}
-
-static size_t choose_stride(size_t rounds, size_t n)
-{
-    size_t stride = n;
-    if (windows_of(rounds, n, n) < ENOUGH_WINDOWS)
-        stride = rounds < n ? n : STK_MAX((rounds - n) / (ENOUGH_WINDOWS - 1), least_stride(n));
-    else if (windows_of(rounds, n, n) > MOST_WINDOWS)
-        stride = (rounds - n) / (MOST_WINDOWS - 1);
-    return stride;
-}
-
-/* The largest three sizes with enough windows, else the smallest three; in ascending order from the one returned. */
-static size_t choose_first_size(size_t rounds)
-{
-    size_t first = STK_COUNT(window_sizes) - STK__CALIBRATE_SIZES;
-    while (first > 0 && windows_of(rounds, window_sizes[first + STK__CALIBRATE_SIZES - 1],
-                                   least_stride(window_sizes[first + STK__CALIBRATE_SIZES - 1])) < ENOUGH_WINDOWS)
-        first--;
-    return first;
-}
-
-static stk_status paired_change(const runs_at_hand *r, size_t from, size_t n, bool *out, stk_error *err)
-{
-    const stk__rule rule = {.confidence = r->confidence};
-    stk__paired p;
-    STK_TRY(stk__paired_test(r->a + from, r->b + from, n, stk__rule_confidence(&rule, 1), stk__mix(r->seed, from), &p,
-                             err));
-    const stk__evidence e = {p.ratio, p.low, p.high, p.covered, p.p / STK__RANK_SHARE, p.rest, p.means};
-    const stk__verdict verdict = stk__decide(&rule, &e);
-    *out = stk__verdict_better(verdict) || stk__verdict_worse(verdict);
-    return STK_OK;
-}
-
-/* What people do: all runs of one, then all of the other. */
-static stk_status sequential_change(const runs_at_hand *r, size_t from, size_t n, bool *out, stk_error *err)
-{
-    const double *first = r->sequence + 2 * from;
-    stk__unpaired u;
-    STK_TRY(stk__unpaired_test(first, n, first + n, n, r->confidence, &u, err));
-    *out = u.p_mann_whitney < 1 - r->confidence;
-    return STK_OK;
-}
-
-static stk_status measure_size(const runs_at_hand *r, size_t n, stk__calibration *c, size_t index, stk_error *err)
-{
-    const size_t stride = choose_stride(r->rounds, n), windows = windows_of(r->rounds, n, stride);
-    size_t paired = 0, sequential = 0;
-    const stk__rule rule = {.confidence = r->confidence};
-    if (windows == 0)
-        return STK_OK;
-    for (size_t i = 0; i < windows; i++) {
-        bool changed;
-        STK_TRY(paired_change(r, i * stride, n, &changed, err));
-        paired += changed;
-        STK_TRY(sequential_change(r, i * stride, n, &changed, err));
-        sequential += changed;
+    const size_t rounds = stk__luck_rounds(l);
+    *out = (all_runs){.values = stk__calloc(2 * rounds, sizeof(double)), .logs = stk__calloc(rounds, sizeof(double))};
+    if (!out->values || !out->logs)
+        return stk__nomem(2 * rounds * sizeof(double), err);
+    for (size_t i = 0; i < l->series_count; i++) {
+        const stk__luck_series *s = &l->series[i];
+        for (size_t k = 0; k < s->count / 2 && s->kind == STK__LUCK_SAME; k++) {
+            const double *round = s->values + 2 * k;
+            out->values[out->runs++] = round[0];
+            out->values[out->runs++] = round[1];
+            out->logs[out->rounds++] = s->sides[2 * k] ? log(round[0] / round[1]) : log(round[1] / round[0]);
+        }
     }
-    c->sizes[index].n = n;
-    c->sizes[index].windows = windows;
-    c->sizes[index].stride = stride;
-    c->sizes[index].paired = (double)paired / (double)windows;
-    c->sizes[index].sequential = (double)sequential / (double)windows;
-    c->sizes[index].detectable = expm1(stk__detectable(c->sd_log, n, stk__rule_confidence(&rule, 1), 0.8));
     return STK_OK;
 }
 
-/* ---- all runs ---- */
-
-/* Puts the runs in the order of their running, and describes them. */
-static stk_status describe_runs(runs_at_hand *r, const uint8_t *b_first, stk__calibration *c, stk_error *err)
+static stk_status describe_runs(const stk__luck *l, stk__calibration *c, stk_error *err)
 {
-    double *ratios = stk__calloc(r->rounds, sizeof *ratios);
-    if (!ratios)
-        return stk__nomem(r->rounds * sizeof *ratios, err);
-    for (size_t i = 0; i < r->rounds; i++) {
-        const bool swapped = b_first && b_first[i];
-        r->sequence[2 * i] = swapped ? r->b[i] : r->a[i];
-        r->sequence[2 * i + 1] = swapped ? r->a[i] : r->b[i];
-        ratios[i] = log(r->b[i] / r->a[i]);
-    }
+    all_runs all;
     stk__summary times, logs;
-    stk_status status = stk__describe(r->sequence, 2 * r->rounds, &times, err);
+    stk_status status = collect(l, &all, err);
     if (status == STK_OK)
-        status = stk__describe(ratios, r->rounds, &logs, err);
-    stk__free(ratios);
-    if (status != STK_OK)
-        return status;
-    c->runs = 2 * r->rounds;
-    c->median_s = times.median;
-    c->cv = times.sd / times.mean;
-    c->autocorrelation = stk__autocorrelation(r->sequence, 2 * r->rounds);
-    c->sd_log = logs.sd;
-    return STK_OK;
-}
-
-static stk_status check_times(const double *times, size_t rounds, const char *side, stk_error *err)
-{
-    /* The ratio of two times within these bounds is a number. */
-    for (size_t i = 0; i < rounds; i++)
-        if (!(times[i] > 1e-100 && times[i] < 1e100))
-            return stk_error_set(err, STK_INVALID, "round %zu: %s took %g s, wanted a time above 0", i + 1, side,
-                                 times[i]);
-    return STK_OK;
-}
-
-stk_status stk__calibration_from(const double *a, const double *b, const uint8_t *b_first, size_t rounds,
-                                 double confidence, uint64_t seed, stk__calibration *out, stk_error *err)
-{
-    if (rounds < STK__LEAST_ROUNDS)
-        return stk_error_set(err, STK_INVALID, "found %zu rounds, wanted at least %d", rounds, STK__LEAST_ROUNDS);
-    if (!(confidence > 0 && confidence < 1))
-        return stk_error_set(err, STK_INVALID, "found a confidence of %g, wanted one between 0 and 1", confidence);
-    STK_TRY(check_times(a, rounds, "A", err));
-    STK_TRY(check_times(b, rounds, "B", err));
-    runs_at_hand r = {.a = a, .b = b, .rounds = rounds, .confidence = confidence, .seed = seed};
-    if (rounds > SIZE_MAX / (4 * sizeof *r.sequence) || !(r.sequence = stk__calloc(2 * rounds, sizeof *r.sequence)))
-        return stk__nomem(rounds, err);
-    stk__calibration c = {.floor_s = NAN};
-    stk_status status = describe_runs(&r, b_first, &c, err);
-    const size_t first = choose_first_size(rounds);
-    for (size_t i = 0; status == STK_OK && i < STK__CALIBRATE_SIZES; i++)
-        status = measure_size(&r, window_sizes[first + i], &c, i, err);
-    stk__free(r.sequence);
+        status = stk__describe(all.values, all.runs, &times, err);
     if (status == STK_OK)
-        *out = c;
+        status = stk__describe(all.logs, all.rounds, &logs, err);
+    if (status == STK_OK) {
+        c->runs = all.runs;
+        c->median_s = times.median;
+        c->cv = times.sd / times.mean;
+        c->autocorrelation = stk__autocorrelation(all.values, all.runs);
+        c->sd_log = logs.sd;
+    }
+    stk__free(all.values);
+    stk__free(all.logs);
     return status;
+}
+
+/* The noise of normal log-ratios of which so much would be found: for plans with other numbers of rounds. */
+static double noise_of(double detectable, size_t n, double confidence)
+{
+    const stk__rule rule = {.confidence = confidence};
+    return log1p(detectable) / stk__detectable(1, n, stk__rule_confidence(&rule, 1), 0.8);
+}
+
+stk_status stk__calibration_from(const stk__luck *l, double confidence, stk__calibration *out, stk_error *err)
+{
+    if (stk__luck_rounds(l) < STK__LEAST_ROUNDS)
+        return stk_error_set(err, STK_INVALID, "found %zu rounds of one command, wanted at least %d",
+                             stk__luck_rounds(l), STK__LEAST_ROUNDS);
+    stk__calibration c = {.floor_s = NAN};
+    STK_TRY(describe_runs(l, &c, err));
+    const stk__rule rule = {.confidence = confidence};
+    const stk__luck_effect *e = &l->effects[0];
+    c.noise = c.sd_log;
+    for (size_t i = 0; i < e->row_count && e->rows[i].turns.windows; i++) {
+        const stk__luck_row *row = &e->rows[i];
+        c.sizes[i].n = row->n;
+        c.sizes[i].windows = row->turns.windows;
+        c.sizes[i].stride = row->turns.stride;
+        c.sizes[i].paired = row->turns.rules[STK__LUCK_VERDICT].called;
+        c.sizes[i].sequential = row->order.rules[STK__LUCK_MANN_WHITNEY].called;
+        c.sizes[i].detectable = row->detectable;
+        if (isfinite(row->detectable))
+            c.noise = noise_of(row->detectable, row->n, confidence);
+        else
+            c.sizes[i].detectable = expm1(stk__detectable(c.sd_log, row->n, stk__rule_confidence(&rule, 1), 0.8));
+    }
+    *out = c;
+    return STK_OK;
 }
 
 /* ---- files ---- */
@@ -198,6 +127,7 @@ stk_status stk__calibration_save(const stk__calibration *c, const char *path, st
     put_number(&t, "cv", c->cv);
     put_number(&t, "autocorrelation", c->autocorrelation);
     put_number(&t, "sd_log", c->sd_log);
+    put_number(&t, "noise", c->noise);
     put_number(&t, "floor_s", c->floor_s);
     stk__text_puts(&t, ",\n  \"sizes\": [");
     for (size_t i = 0; i < STK__CALIBRATE_SIZES && c->sizes[i].n; i++)
@@ -264,7 +194,7 @@ static stk_status read_sizes(const json_t *root, const char *path, stk__calibrat
     const json_t *sizes = json_object_get(root, "sizes");
     const size_t count = json_array_size(sizes);
     if (!json_is_array(sizes) || count > STK__CALIBRATE_SIZES)
-        return refuse(err, path, "sizes", "an array of at most 3 objects");
+        return refuse(err, path, "sizes", "an array of at most 4 objects");
     for (size_t i = 0; i < count; i++) {
         const json_t *size = json_array_get(sizes, i);
         if (!take_size(size, "n", STK__LEAST_ROUNDS, INT32_MAX, &c->sizes[i].n) ||
@@ -294,6 +224,9 @@ static stk_status read_root(const json_t *root, const char *path, stk__calibrati
         return refuse(err, path, "median_s", "a time");
     if (!take_double(root, "cv", 0, 1e300, &c->cv) || !take_double(root, "sd_log", 0, 1e300, &c->sd_log))
         return refuse(err, path, "cv, sd_log", "numbers from 0");
+    c->noise = c->sd_log; /* as before there was a better one */
+    if (json_object_get(root, "noise") && !take_double(root, "noise", 0, 1e300, &c->noise))
+        return refuse(err, path, "noise", "a number from 0");
     /* Its formula stays within these; a little is left for rounding. */
     if (!take_double(root, "autocorrelation", -1.001, 1.001, &c->autocorrelation))
         return refuse(err, path, "autocorrelation", "a number from -1 to 1");

@@ -3,23 +3,24 @@
 #define STK_BENCH_CALIBRATE_H
 
 #include "bench/experiment.h"
+#include "bench/luck.h"
 
-enum { STK__CALIBRATE_SIZES = 3 };
+enum { STK__CALIBRATE_SIZES = STK__LUCK_SIZES };
 
 typedef struct stk__calibration {
     size_t runs;
     double median_s, cv, autocorrelation; /* of the wall times in the order in which they ran */
     double sd_log;                        /* of ln(b/a) of the pairs */
+    double noise;                         /* of normal pairs of which the same changes would be found: for plans */
     /*
-     * Windows of n rounds, both designs from the same 2n runs: share that is called a change though nothing changed,
-     * and how many windows there were. At least 20 where the rounds allow for it: those that follow each other, else
-     * overlapping ones. Sizes grow; n is 0 where the rounds were too few for another one.
+     * Windows of n rounds, both designs from the same 2n runs: share that is called a change though nothing changed.
+     * Sizes grow; n is 0 where the rounds were too few for another one.
      */
     struct {
         size_t n, windows;
         size_t stride;             /* rounds from one window to the next; below n: they overlap */
         double paired, sequential; /* verdict rule with min_effect 0; first n runs against the next n, Mann-Whitney */
-        double detectable;         /* smallest effect found with 80 %: |ratio - 1| */
+        double detectable;         /* smallest effect found in 80 %: ratio - 1 */
     } sizes[STK__CALIBRATE_SIZES];
     double floor_s;
     int64_t time_s;
@@ -27,11 +28,10 @@ typedef struct stk__calibration {
 } stk__calibration;
 
 /*
- * From the times of both sides of each round; b_first[i] is not 0 where b ran before a (NULL: nowhere). INVALID under 6
- * rounds, or when a time is not above 0. Sets floor_s to NaN, time_s to 0 and machine to "": the caller knows them.
+ * From the runs of one command and the windows of them that were judged. INVALID under 6 rounds. Sets floor_s to NaN,
+ * time_s to 0 and machine to "": the caller knows them.
  */
-stk_status stk__calibration_from(const double *a, const double *b, const uint8_t *b_first, size_t rounds,
-                                 double confidence, uint64_t seed, stk__calibration *out, stk_error *err);
+stk_status stk__calibration_from(const stk__luck *l, double confidence, stk__calibration *out, stk_error *err);
 
 /* A small JSON file for each machine. Reading one that is missing gives END, one that is damaged CORRUPT. */
 stk_status stk__calibration_save(const stk__calibration *c, const char *path, stk_error *err);

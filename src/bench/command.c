@@ -102,3 +102,15 @@ void stk__command_clear(stk__command *c)
     stk__text_clear(&c->words);
     *c = (stk__command){0};
 }
+
+void stk__command_quote(stk__text *t, const char *word)
+{
+    stk__text_putc(t, '\'');
+    for (; *word; word++) {
+        if (*word == '\'')
+            stk__text_puts(t, "'\\''");
+        else
+            stk__text_putc(t, *word);
+    }
+    stk__text_putc(t, '\'');
+}

@@ -20,4 +20,7 @@ typedef struct stk__command {
 stk_status stk__command_split(const char *command, stk__command *out, stk_error *err);
 void stk__command_clear(stk__command *c);
 
+/* A word for the shell, whatever is in it, in single quotes. */
+void stk__command_quote(stk__text *t, const char *word);
+
 #endif

@@ -752,23 +752,5 @@ def test_pipelines_are_compared_by_their_batches(program, directory):
     assert "cannot be checked" in result["comparisons"][0]["withheld"], result["comparisons"]
 
 
-# ---- calibration ----
-
-def test_calibrate_with_too_few_rounds_is_refused_before_any_run(program, directory):
-    done = call(program, directory, "bench", "calibrate", "--quiet", "--rounds", "5", "echo x >>ran", code=2)
-    assert "--rounds" in done.stderr and "6" in done.stderr, done.stderr
-    assert count_lines(directory, "ran") == 0, "it ran before it looked"
-
-
-def test_calibrate(program, directory):
-    done = call(program, directory, "bench", "calibrate", "--quiet", "--rounds", "40", "true", "--json")
-    result = json.loads(done.stdout)
-    assert result["runs"] == 80 and result["median_s"] > 0 and result["cv"] > 0, result
-    assert result["sizes"] and all(0 <= size["false_positives"] <= 1 for size in result["sizes"]), result
-    kept = [os.path.join(root, name) for root, _, names in os.walk(path_in(directory, ".cache")) for name in names]
-    assert len(kept) == 1 and result["fingerprint"] in kept[0], kept
-    assert kept[0] in done.stderr, done.stderr
-
-
 if __name__ == "__main__":
     sys.exit(runlib.main(dict(globals()), lambda test, program, directory: test(program, directory)))

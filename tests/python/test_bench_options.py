@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,6 @@ import runlib
 
 REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 OPTION = re.compile(r"^  (?:(-\w), |    )(--[a-z0-9-]+)(?: |$)", re.M)
-
-# Options that `calibrate` has from the common table and makes nothing of.
-IDLE = {("bench calibrate", option) for option in (
-    "--width", "--max-rounds", "--unit", "--higher-is-better", "--quiet-machine", "--show-output", "--keep-output", "--same-output")}
 
 CASES = {}
 
@@ -304,11 +301,36 @@ def _(call, option):
 
 @case("bench calibrate", "--seed")
 def _(call, option):
-    orders = []
-    for seed in ("7", "7", "8"):
-        call.run("--rounds", "40", option, seed, "echo $STOKER_BENCH_VARIANT >> order%d" % len(orders))
-        orders.append(call.lines("order%d" % len(orders)))
-    assert orders[0] == orders[1] != orders[2]
+    found = [call.result("--rounds", "40", option, seed, "true") for seed in ("7", "7", "8")]
+    orders = [one["series"][0]["sides"] for one in found]
+    assert orders[0] == orders[1] != orders[2] and [one["seed"] for one in found] == [7, 7, 8]
+
+
+@case("bench calibrate", "--time")
+def _(call, option):
+    found = call.result(option, "1s", "true")
+    assert found["runs"] >= 12 and "wanted at least" in call.run(option, "10ms", "sleep 0.1", status=2).stderr
+
+
+@case("bench calibrate", "--slower")
+def _(call, option):
+    found = call.result("--rounds", "12", "--metric", "x", says(2), option, says(3), option, says(5))
+    assert [effect["truth"] for effect in found["effects"]] == [1, 1.5, 2.5]
+
+
+@case("bench calibrate", "--hyperfine")
+def _(call, option):
+    if shutil.which("hyperfine"):
+        found = call.result("--rounds", "12", option, "sleep 0.02")
+        assert found["hyperfine"].startswith("hyperfine") and found["series"][-1]["kind"] == "hyperfine"
+    else:
+        assert "install hyperfine" in call.few(option, status=1).stderr
+
+
+@case("bench calibrate", "--svg")
+def _(call, option):
+    call.few(option, "luck.svg", "true")
+    assert xml.etree.ElementTree.parse(call.path("luck.svg")).getroot().tag.endswith("svg")
 
 
 @case(BOTH, "--setup")
@@ -528,8 +550,9 @@ def on_terminal(call, *arguments):
 @case(JUDGING + ("bench calibrate",), "--quiet")
 def _(call, option):
     words = two(call) if call.command == "bench compare" else ["--rounds", "12", "sleep 0.02"]
-    assert "round" in on_terminal(call, *words) or call.command == "bench compare"
-    assert "round" not in on_terminal(call, option, *words)
+    word = "calibrate: " if call.command == "bench calibrate" else "round"
+    assert word in on_terminal(call, *words) or call.command == "bench compare"
+    assert word not in on_terminal(call, option, *words)
 
 
 @case("bench calibrate", "--json")
@@ -659,8 +682,8 @@ def all_options(program):
 
 def test_every_option_has_a_case(program, directory):
     options = all_options(program)
-    assert len({command for command, _ in options}) >= 5 and len(options) > 80, options
-    assert not set(options) - set(CASES) - IDLE, "no case for %s" % sorted(set(options) - set(CASES) - IDLE)
+    assert len({command for command, _ in options}) >= 5 and len(options) > 70, options
+    assert not set(options) - set(CASES), "no case for %s" % sorted(set(options) - set(CASES))
     assert not set(CASES) - set(options), "there is no %s" % sorted(set(CASES) - set(options))
 
 
