@@ -256,6 +256,9 @@ static int check_options(const calibrate_options *o, const cli_arguments *argume
                                STK__LUCK_EFFECTS - 1);
     if (o->hyperfine && o->design.metric && strcmp(o->design.metric, "wall") != 0)
         return cli_usage_error(me, "--hyperfine keeps each run's wall time only, found --metric %s", o->design.metric);
+    if (o->design.metric && strcmp(o->design.metric, "instructions") == 0)
+        return cli_usage_error(
+            me, "--metric instructions is not for calibrate: counts repeat, so there is no luck in them");
     if (o->hyperfine && o->design.conclude)
         return cli_usage_error(me, "--hyperfine and --conclude do not go together");
     return CLI_OK;

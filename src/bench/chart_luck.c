@@ -160,6 +160,8 @@ static void put_panel(luck_chart *k, size_t index, stk__text *out)
     const double promised = stk__axis_at(&k->y, 5);
     if (p.e->more == 0) {
         stk__svg_line(out, p.from, promised, p.to, promised, "stroke=\"" STK__SVG_INK "\" stroke-dasharray=\"6 4\"");
+        stk__svg_text(out, p.to - 2, promised - 5, "text-anchor=\"end\" font-size=\"11\"",
+                      "5 %: what the tests promise", 0);
         put_line(k, &p, STK__LUCK_MEANS, false, out);
         put_line(k, &p, STK__LUCK_WELCH, false, out);
     } else {
@@ -169,11 +171,6 @@ static void put_panel(luck_chart *k, size_t index, stk__text *out)
     put_line(k, &p, BY_HYPERFINE, false, out);
     put_line(k, &p, STK__LUCK_MANN_WHITNEY, false, out);
     put_line(k, &p, STK__LUCK_VERDICT, false, out);
-    if (p.e->more == 0)
-        stk__svg_text(
-            out, p.to - 2, promised - 5,
-            "text-anchor=\"end\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"4\"",
-            "5 %: what the tests promise", 0);
 }
 
 /* ---- around them ---- */

@@ -213,6 +213,8 @@ def test_wrong_calls_run_nothing(program, directory):
                         [["--slower", touch], "wants a COMMAND"],
                         [["--time", "never", touch], "--time wants"],
                         [["--hyperfine", "--metric", "cpu", touch], "--metric cpu"],
+                        [["--metric", "instructions", touch], "no luck"],
+                        [["--hyperfine", "--conclude", "true", touch], "--conclude"],
                         [[touch] + 8 * ["--slower", touch], "at most 7"]):
         done = calibrate(program, directory, *args, code=2)
         assert words in done.stderr, (args, done.stderr)
