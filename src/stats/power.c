@@ -72,17 +72,16 @@ static bool plan_holds(const plan *p, size_t n)
     return stk__power(p->sd, n, p->confidence, p->near) - missed >= WANTED_POWER;
 }
 
-/* Ranks are whole, so power grows in steps: one by one at first, then halving the distance. */
+/* Doubling until it holds, then halving the distance. Ranks are whole, so power may dip between steps: a few back. */
 static size_t plan_rounds(const plan *p, size_t n)
 {
-    enum { ONE_BY_ONE = 300 };
-    for (size_t more = 1; more <= ONE_BY_ONE; more++) {
-        if (plan_holds(p, n + more))
-            return more;
+    size_t low = 0, high = 1;
+    while (high <= MOST_ROUNDS && !plan_holds(p, n + high)) {
+        low = high;
+        high *= 2;
     }
-    if (!plan_holds(p, n + MOST_ROUNDS))
+    if (high > MOST_ROUNDS)
         return 0;
-    size_t low = ONE_BY_ONE, high = MOST_ROUNDS;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
         if (plan_holds(p, n + middle))
@@ -90,6 +89,8 @@ static size_t plan_rounds(const plan *p, size_t n)
         else
             low = middle;
     }
+    while (high > 1 && plan_holds(p, n + high - 1))
+        high--;
     return high;
 }
 
