@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "bench.h"
+#include "bench/command.h"
 #include "bench/scan.h"
 
 #include "base/banned.h"
@@ -44,18 +45,6 @@ void bench_trials_clear(bench_trials *t)
 
 /* ---- pipelines ---- */
 
-static void put_quoted(stk__text *t, const char *text)
-{
-    stk__text_putc(t, '\'');
-    for (; *text; text++) {
-        if (*text == '\'')
-            stk__text_puts(t, "'\\''");
-        else
-            stk__text_putc(t, *text);
-    }
-    stk__text_putc(t, '\'');
-}
-
 static bool ends_in_stoker(const char *text, size_t size)
 {
     static const char suffix[] = ".stoker";
@@ -80,10 +69,10 @@ static char *pipeline_command(const char *command, bool digest)
     struct stat st;
     if (size > 0)
         self[size] = 0;
-    put_quoted(&t, size > 0 ? self : "stoker");
+    stk__command_quote(&t, size > 0 ? self : "stoker");
     stk__text_puts(&t, " run ");
     if (stat(command, &st) == 0)
-        put_quoted(&t, command);
+        stk__command_quote(&t, command);
     else
         stk__text_puts(&t, command);
     stk__text_puts(&t, digest ? " --json --quiet --digest" : " --json --quiet");

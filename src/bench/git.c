@@ -86,7 +86,7 @@ stk_status stk__git_resolve(stk__launcher *l, const char *revision, stk__commit 
                              revision);
     stk__text script = STK__TEXT_INIT;
     stk__text_puts(&script, "h=$(git rev-parse --verify --end-of-options ");
-    stk__git_quote(&script, revision);
+    stk__command_quote(&script, revision);
     /* Apart, since ":/words" takes all that follows as words. */
     stk__text_puts(&script, ") && h=$(git rev-parse --verify \"$h^{commit}\") && " STK__GIT_LOG "-1 "
                             "\"$h\" --");

@@ -45,9 +45,9 @@ static void put_worktree(stk__text *script, const char *hash, const char *tree, 
 {
     stk__text_puts(script, "c=$(git rev-parse --git-common-dir) && c=$(CDPATH= cd -- \"$c\" && pwd -P) && "
                            "r=$(git rev-parse --show-ref-format 2>/dev/null || :) && t=");
-    stk__git_quote(script, tree);
+    stk__command_quote(script, tree);
     stk__text_puts(script, " && g=");
-    stk__git_quote(script, git);
+    stk__command_quote(script, git);
     stk__text_printf(script,
                      " && unset GIT_DIR GIT_COMMON_DIR GIT_INDEX_FILE GIT_WORK_TREE GIT_PREFIX && "
                      "mkdir -p \"$t\" \"$g\" && printf '%%s\\n' \"$c\" > \"$g/commondir\" && "
@@ -118,9 +118,9 @@ static stk_status commit_changes(stk__launcher *l, const char *root, char **out_
     stk__text script = STK__TEXT_INIT, index = STK__TEXT_INIT;
     stk__text_printf(&index, "%s/index", root);
     stk__text_puts(&script, "i=$(git rev-parse --git-path index) && cp \"$i\" ");
-    stk__git_quote(&script, index.failed ? "" : index.data);
+    stk__command_quote(&script, index.failed ? "" : index.data);
     stk__text_puts(&script, " && GIT_INDEX_FILE=");
-    stk__git_quote(&script, index.failed ? "" : index.data);
+    stk__command_quote(&script, index.failed ? "" : index.data);
     stk__text_puts(&script, " && export GIT_INDEX_FILE && git add --update && t=$(git write-tree) && "
                             "git -c user.name=stoker -c user.email=stoker@localhost commit-tree -p HEAD -m "
                             "'changes that were benchmarked' \"$t\"");

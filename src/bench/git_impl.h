@@ -2,6 +2,7 @@
 #ifndef STK_BENCH_GIT_IMPL_H
 #define STK_BENCH_GIT_IMPL_H
 
+#include "bench/command.h"
 #include "bench/git.h"
 
 /* hash, brief hash, parents, time, subject: a line each */
@@ -12,8 +13,6 @@ enum { STK__GIT_WORDS = 300 };
 /* Reads the lines of one commit, and moves *at behind them. Not `dirty`. */
 bool stk__git_parse(const char **at, stk__commit *out);
 
-/* As one word for the shell. */
-void stk__git_quote(stk__text *t, const char *word);
 /* The end of what a command said, on one line. */
 void stk__git_words(stk__text *t, const char *text, size_t most);
 /* Runs what `script` holds with sh; frees it. output_path: a file for what it prints, or NULL. The outcome tells how it went. */

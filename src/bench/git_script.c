@@ -6,18 +6,6 @@
 
 #include "base/banned.h"
 
-void stk__git_quote(stk__text *t, const char *word)
-{
-    stk__text_putc(t, '\'');
-    for (; *word; word++) {
-        if (*word == '\'')
-            stk__text_puts(t, "'\\''");
-        else
-            stk__text_putc(t, *word);
-    }
-    stk__text_putc(t, '\'');
-}
-
 void stk__git_words(stk__text *t, const char *text, size_t most)
 {
     size_t length = strlen(text);
