@@ -232,7 +232,9 @@ static void fill_ratio(const stk__stretch *a, const stk__stretch *b, double conf
         return;
     const double na = (double)a->n, nb = (double)b->n, less = sameness(a, b);
     const double error = sqrt(pooled_variance(moments_of(a), moments_of(b), mean_error(a, b)) * less);
-    const double of_log = hypot(error / sqrt(na) / a->mean, error / sqrt(nb) / b->mean);
+    /* No hypot(), which would ask for glibc 2.35. */
+    const double of_a = error / sqrt(na) / a->mean, of_b = error / sqrt(nb) / b->mean;
+    const double of_log = sqrt(of_a * of_a + of_b * of_b);
     const double width = of_log > 0 ? of_log * stk__student_quantile(1 - confidence, fmax(1, (na + nb - 2) / less)) : 0;
     out->ratio = b->mean / a->mean;
     out->low = out->ratio * exp(-width);
