@@ -211,6 +211,18 @@ const char *stk__words_direction(char *unit, bool higher_is_better, bool better)
     return change_word(&(stk__metric){.unit = unit, .higher_is_better = higher_is_better}, better);
 }
 
+/* As long as it is open: slow runs are told when they make a difference, else only that the means do not agree yet. */
+static void put_open(const stk__metric *m, const stk__comparisons *c, const stk__comparison *x, stk__text *out)
+{
+    if (fabs(log(x->means.ratio)) >= stk__rule_effect(&c->rule)) {
+        put_tail(m, c, x, out);
+        return;
+    }
+    put_median(c, x, out);
+    stk__text_puts(out, ", but the means leave it open: ");
+    stk__words_change(x->means.ratio, x->means.low, x->means.high, out);
+}
+
 void stk__words_verdict(const stk__result *r, const stk__comparisons *c, size_t index, stk__text *out)
 {
     const stk__comparison *x = &c->items[index];
@@ -315,7 +327,7 @@ void stk__words_reason(const stk__result *r, const stk__comparisons *c, size_t i
     }
     stk__text plan = STK__TEXT_INIT;
     if (stk__comparison_by_means(x, &c->rule))
-        put_tail(&r->metrics[x->metric], c, x, out);
+        put_open(&r->metrics[x->metric], c, x, out);
     put_plan(x, &plan);
     if (plan.length)
         stk__text_printf(out, "%s%s", out->length ? "; " : "", plan.data);

@@ -126,7 +126,7 @@ def test_a_pull_request_is_compared_with_its_base(runner: Runner, app: str, code
     assert failed == code, said
     assert sorted(path.name for path in runner.out.iterdir()) == ["medians.json", "runs.json", "runs.svg", "summary.md"]
     summary = (runner.place / "summary").read_text()
-    assert "verdict" in summary and ("slower" in summary) == (code == 3), summary
+    assert "verdict" in summary and ("| B is slower" in summary) == (code == 3), summary
 
 
 def test_a_log_grows_by_a_row_each_night(runner: Runner) -> None:
