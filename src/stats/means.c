@@ -51,7 +51,7 @@ stk_status stk__means_paired(const double *a, const double *b, size_t n, double 
     return STK_OK;
 }
 
-void stk__means_unpaired(const stk__mean_of *a, const stk__mean_of *b, double confidence, stk__means *out)
+void stk__means_unpaired(const stk__summary *a, const stk__summary *b, double confidence, stk__means *out)
 {
     stk__means m = {.ratio = b->mean / a->mean, .low = NAN, .high = NAN, .p = NAN};
     if (a->n > 1 && b->n > 1 && isfinite(m.ratio) && m.ratio > 0) {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stats/describe.h"
 #include "base/compiler.h"
 
 typedef struct stk__means {
@@ -18,11 +19,7 @@ typedef struct stk__means {
 stk_status stk__means_paired(const double *a, const double *b, size_t n, double confidence, uint64_t seed,
                              stk__means *out, stk_error *err);
 
-/* Of two samples: means, standard deviations and counts; p is the caller's. */
-typedef struct stk__mean_of {
-    double mean, sd;
-    size_t n;
-} stk__mean_of;
-void stk__means_unpaired(const stk__mean_of *a, const stk__mean_of *b, double confidence, stk__means *out);
+/* Of two samples; p is the caller's. */
+void stk__means_unpaired(const stk__summary *a, const stk__summary *b, double confidence, stk__means *out);
 
 #endif

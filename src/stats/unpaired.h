@@ -22,7 +22,7 @@ typedef struct stk__unpaired {
     double noise;                      /* what it would be in pairs, as stk__paired has it */
 } stk__unpaired;
 
-/* All values finite and above 0 (INVALID otherwise); na, nb > 0. At most 16 million pairs (LIMIT). */
+/* All values finite and above 0 (INVALID otherwise); na, nb > 0. At most 2^52 pairs (LIMIT). */
 stk_status stk__unpaired_test(const double *a, size_t na, const double *b, size_t nb, double confidence,
                               stk__unpaired *out, stk_error *err);
 
