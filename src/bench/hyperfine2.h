@@ -14,7 +14,6 @@ enum { STK__HYPERFINE2_NAMES = 5 };
 extern const stk__hyperfine2_name stk__hyperfine2_names[STK__HYPERFINE2_NAMES];
 
 /* NULL: there is none such. */
-const stk__hyperfine2_name *stk__hyperfine2_theirs(const char *theirs);
 const stk__hyperfine2_name *stk__hyperfine2_ours(const char *ours);
 
 #endif

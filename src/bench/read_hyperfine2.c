@@ -15,7 +15,7 @@ const stk__hyperfine2_name stk__hyperfine2_names[STK__HYPERFINE2_NAMES] = {
     {"memory_peak_resident", "byte", "rss", "bytes"},
 };
 
-const stk__hyperfine2_name *stk__hyperfine2_theirs(const char *theirs)
+static const stk__hyperfine2_name *name_of(const char *theirs)
 {
     for (size_t i = 0; i < STK__HYPERFINE2_NAMES; i++) {
         if (strcmp(stk__hyperfine2_names[i].theirs, theirs) == 0)
@@ -36,7 +36,7 @@ const stk__hyperfine2_name *stk__hyperfine2_ours(const char *ours)
 /* The metric of one of their keys, which is added when it is new. */
 static stk_status add_metric(stk__import *in, const char *key, const json_t *value, size_t *out)
 {
-    const stk__hyperfine2_name *known = stk__hyperfine2_theirs(key);
+    const stk__hyperfine2_name *known = name_of(key);
     if (known)
         return stk__import_counter(in, known->ours, known->unit, false, out);
     const char *unit = stk__import_string(value, "unit");
@@ -106,7 +106,7 @@ static stk_status read_item(stk__import *in, size_t index, const json_t *item)
 static void read_primary(stk__import *in, const json_t *root)
 {
     const char *primary = stk__import_string(root, "primary_metric");
-    const stk__hyperfine2_name *known = primary ? stk__hyperfine2_theirs(primary) : NULL;
+    const stk__hyperfine2_name *known = primary ? name_of(primary) : NULL;
     const size_t metric = primary ? stk__result_metric(in->out, known ? known->ours : primary) : SIZE_MAX;
     in->out->primary = metric == SIZE_MAX ? 0 : metric;
 }

@@ -19,41 +19,9 @@
 #include "base/mem.h"
 #include "bench/builds.h"
 #include "bench/tree.h"
+#include "git_group.h"
 
-static stk__launcher *launcher;
 static char dir[64], folder[96], count_command[160];
-static int home = -1;
-
-static int group_setup(void **state)
-{
-    (void)state;
-    if (system("git --version > /dev/null 2>&1") != 0) {
-        print_message("skipped: no git\n");
-        exit(77);
-    }
-    setenv("GIT_CONFIG_GLOBAL", "/dev/null", 1);
-    setenv("GIT_CONFIG_NOSYSTEM", "1", 1);
-    setenv("GIT_CEILING_DIRECTORIES", "/tmp", 1);
-    static const char *const strangers[] = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"};
-    for (size_t i = 0; i < STK_COUNT(strangers); i++)
-        unsetenv(strangers[i]);
-    home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return home >= 0 && stk__launcher_start(&launcher, NULL) == STK_OK ? 0 : -1;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    stk__launcher_stop(launcher);
-    close(home);
-    return 0;
-}
-
-static void shell(const char *command)
-{
-    if (system(command) != 0)
-        fail_msg("failed: %s", command);
-}
 
 #define COMMIT "git -c user.name=t -c user.email=t@t commit -q "
 
@@ -342,5 +310,5 @@ int main(void)
         TEST(allocations_that_fail_leave_no_wrong_build),
         TEST(trees_have_sizes),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, git_group_setup, git_group_teardown);
 }

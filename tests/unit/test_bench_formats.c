@@ -13,6 +13,7 @@
 #include "bench/import.h"
 #include "bench/interchange.h"
 #include "repeated.h"
+#include "bench_files.h"
 
 static stk__result read_text(const char *text)
 {
@@ -23,25 +24,6 @@ static stk__result read_text(const char *text)
     if (status != STK_OK)
         fail_msg("%s", err.message);
     return r;
-}
-
-static stk__text write_as(const stk__result *r, const stk__comparisons *c, stk__bench_format format, stk__text *notes)
-{
-    stk__text t = STK__TEXT_INIT;
-    stk_error err;
-    stk_error_clear(&err);
-    if (stk__bench_write(r, c, format, &t, notes, &err) != STK_OK)
-        fail_msg("%s", err.message);
-    return t;
-}
-
-static bool has_note(const stk__result *r, const char *part)
-{
-    for (size_t i = 0; i < r->note_count; i++) {
-        if (strstr(r->notes[i], part))
-            return true;
-    }
-    return false;
 }
 
 static const stk__variant *variant_of(const stk__result *r, const char *name)

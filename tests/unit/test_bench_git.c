@@ -16,43 +16,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "bench/git.h"
+#include "git_group.h"
 
-static stk__launcher *launcher;
 static char dir[64];
-static int home = -1;
 
 static int group_setup(void **state)
 {
-    (void)state;
-    if (system("git --version > /dev/null 2>&1") != 0) {
-        print_message("skipped: no git\n");
-        exit(77);
-    }
-    /* Neither the user's settings nor a repository around /tmp. */
-    setenv("GIT_CONFIG_GLOBAL", "/dev/null", 1);
-    setenv("GIT_CONFIG_NOSYSTEM", "1", 1);
-    setenv("GIT_CEILING_DIRECTORIES", "/tmp", 1);
     setenv("GIT_AUTHOR_DATE", "2026-08-14T10:00:00Z", 1);
     setenv("GIT_COMMITTER_DATE", "2026-08-14T10:00:00Z", 1);
-    static const char *const strangers[] = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"};
-    for (size_t i = 0; i < STK_COUNT(strangers); i++)
-        unsetenv(strangers[i]);
-    home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return home >= 0 && stk__launcher_start(&launcher, NULL) == STK_OK ? 0 : -1;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    stk__launcher_stop(launcher);
-    close(home);
-    return 0;
-}
-
-static void shell(const char *command)
-{
-    if (system(command) != 0)
-        fail_msg("failed: %s", command);
+    return git_group_setup(state);
 }
 
 /* An empty directory, in which the test stands. */
@@ -684,5 +656,5 @@ int main(void)
         TEST(build_that_fails_tells_which_and_why),
         TEST(allocations_that_fail_leave_nothing),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, group_setup, git_group_teardown);
 }

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "bench/interchange.h"
 #include "bench_results.h"
+#include "bench_files.h"
 
 static stk__result read_as(const char *text, stk__bench_format format)
 {
@@ -31,25 +32,6 @@ static void refuses(const char *text, const char *part)
     assert_int_not_equal(stk__bench_read(text, strlen(text), "f", STK__BENCH_UNKNOWN, &r, &err), STK_OK);
     if (!strstr(err.message, part))
         fail_msg("'%s' is not in '%s'", part, err.message);
-}
-
-static bool has_note(const stk__result *r, const char *part)
-{
-    for (size_t i = 0; i < r->note_count; i++) {
-        if (strstr(r->notes[i], part))
-            return true;
-    }
-    return false;
-}
-
-static stk__text write_as(const stk__result *r, const stk__comparisons *c, stk__bench_format format, stk__text *notes)
-{
-    stk__text t = STK__TEXT_INIT;
-    stk_error err;
-    stk_error_clear(&err);
-    if (stk__bench_write(r, c, format, &t, notes, &err) != STK_OK)
-        fail_msg("%s", err.message);
-    return t;
 }
 
 /* Two variants of seven runs, with a parameter; wall is known, and rss of the second. */
