@@ -75,10 +75,9 @@ static stk_status unreadable(const stk__wild *w, const char *path, int code, stk
 {
     if (is_absent(code))
         return STK_OK;
-    if (code == EMFILE || code == ENFILE || code == ENOMEM)
-        return stk_error_set(err, STK_NOMEM, "cannot expand '%.200s': %s", w->pattern, strerror(code));
-    return stk_error_set(err, STK_IO, "cannot expand '%.200s': a directory cannot be read: '%.200s': %s", w->pattern,
-                         path, strerror(code));
+    return stk_error_set(err, stk__errno_status(code),
+                         "cannot expand '%.200s': a directory cannot be read: '%.200s': %s", w->pattern, path,
+                         strerror(code));
 }
 
 /* ---- one component ---- */
@@ -113,11 +112,6 @@ static void put_plain(stk__text *path, const component *c)
             p++;
         stk__text_putc(path, *p);
     }
-}
-
-static bool stk__is_temporary(const char *name)
-{
-    return strstr(name, ".stk-tmp") || strstr(name, ".stk-kept") || strstr(name, ".stk-publish");
 }
 
 /* A hidden name wants its dot written out; "." and "..", and files that somebody is still writing, are never meant. */
