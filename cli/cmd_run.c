@@ -146,6 +146,10 @@ static stk_status take_batch(run *r, const stk_batch *batch, int64_t asked_ns)
 
 static stk_status save_checkpoint(run *r)
 {
+    /* What the checkpoint passes over has been printed, whatever happens next. */
+    cli_out_flush();
+    if (cli_out_failed())
+        return stk_error_set(&r->err, STK_IO, "cannot write to standard output");
     STK_TRY(stk_pipeline_checkpoint(r->pipeline, r->options->checkpoint, &r->err));
     r->saved_batches = r->batches_taken;
     return STK_OK;
@@ -205,8 +209,10 @@ static void run_loop(run *r)
     cli_run_live_start(r);
     stk_status status = run_batches(r);
     r->end_ns = stk__now_ns();
+    cli_interrupts_grace(CLI_GRACE_SAVING_S);
     if (status == STK_OK)
         status = run_close_outputs(r);
+    cli_interrupts_grace(CLI_GRACE_S);
     if (status != STK_OK)
         r->end = cli_out_closed() ? RUN_OUTPUT_CLOSED : RUN_FAILED;
     cli_run_live_stop(r);
@@ -344,8 +350,8 @@ const cli_command cli_command_run = {
     .about = "Runs a pipeline to its end. Without a sink the batches are made, counted and thrown away. Results go to "
              "standard output; the live line, notes and the summary go to standard error. FILE may be '-' for standard "
              "input.\n"
-             "Ctrl-C ends cleanly: the checkpoint is written, files of a sink do not appear. A second one ends at "
-             "once.",
+             "Ctrl-C and SIGTERM end cleanly: the checkpoint is written, files of a sink do not appear. What does not "
+             "end by itself is left after 2 s; a second one ends at once.",
     .options = run_options_table,
     .examples = run_examples,
     .complete = CLI_FILES,

@@ -50,6 +50,13 @@ stk_status stk__await_input(int fd, stk_error *err)
     }
 }
 
+static void wait_again(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 /* A pipe that was opened without waiting would look empty before its writer comes. */
 static stk_status await_writer(int fd, stk_error *err)
 {
@@ -58,9 +65,7 @@ static stk_status await_writer(int fd, stk_error *err)
         return STK_OK;
     if (S_ISFIFO(st.st_mode))
         STK_TRY(stk__await_input(fd, err));
-    const int flags = fcntl(fd, F_GETFL);
-    if (flags >= 0)
-        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    wait_again(fd);
     return STK_OK;
 }
 
@@ -81,6 +86,30 @@ stk_status stk__open_input(const char *path, int *out_fd, stk_error *err)
         close(fd);
         return status;
     }
+    *out_fd = fd;
+    return STK_OK;
+}
+
+/* A pipe without a reader is ENXIO, as is a device that is not there. */
+static bool lacks_reader(const char *path)
+{
+    struct stat st;
+    const bool lacks = errno == ENXIO && stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    if (!lacks)
+        errno = ENXIO;
+    return lacks;
+}
+
+stk_status stk__open_output(const char *path, int flags, int *out_fd, stk_error *err)
+{
+    int fd;
+    while ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, 0666)) < 0 &&
+           (errno == EINTR || (errno == ENXIO && lacks_reader(path)))) {
+        STK_TRY(stk__interrupt_check(err));
+        poll(NULL, 0, LOOK_MS);
+    }
+    if (fd >= 0)
+        wait_again(fd);
     *out_fd = fd;
     return STK_OK;
 }

@@ -36,5 +36,7 @@ stk_status stk__await_input(int fd, stk_error *err);
  * the end, at hand. *out_fd is -1 and errno tells, with OK, when the file cannot be opened.
  */
 stk_status stk__open_input(const char *path, int *out_fd, stk_error *err);
+/* The same for writing: `flags` besides O_WRONLY, such as O_CREAT; waits for the reader of a named pipe. */
+stk_status stk__open_output(const char *path, int flags, int *out_fd, stk_error *err);
 
 #endif

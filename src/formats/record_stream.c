@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/record_index.h"
@@ -114,10 +115,14 @@ int64_t stk__record_stream_bytes(const stk__record_stream *s)
 static stk_status read_stored(stk__record_stream *s, uint8_t *to, size_t room, size_t *out, stk_error *err)
 {
     ssize_t n = 0;
-    while (!s->file_end && (n = read(s->fd, to, room)) < 0) {
-        if (errno != EINTR)
+    do {
+        if (s->file_end)
+            break;
+        STK_TRY(stk__await_input(s->fd, err));
+        n = read(s->fd, to, room);
+        if (n < 0 && errno != EINTR)
             return stk_error_set(err, STK_IO, "cannot read: %s", strerror(errno));
-    }
+    } while (n < 0);
     s->file_end |= n == 0;
     s->stored_bytes += n;
     *out = (size_t)n;
