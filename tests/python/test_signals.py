@@ -196,7 +196,11 @@ def test_the_first_process_of_a_container_ends_by_sigterm(program, directory):
         assert inner, f"{words}: the program did not start"
         time.sleep(0.3)
         os.kill(inner, signal.SIGTERM)
-        assert outer.wait(HANGS_AFTER_S) == INTERRUPTED, f"{words}: {outer.returncode}"
+        try:
+            assert outer.wait(HANGS_AFTER_S) == INTERRUPTED, f"{words}: {outer.returncode}"
+        except subprocess.TimeoutExpired:
+            outer.kill()  # and the command with it
+            raise
 
 
 if __name__ == "__main__":
