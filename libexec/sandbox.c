@@ -67,8 +67,6 @@ static const int allowed[] = {
     SYS_getcwd,
     SYS_fadvise64,
     SYS_readahead,
-    SYS_fcntl,
-    SYS_flock,
     SYS_dup,
     SYS_dup3,
     SYS_ppoll,
@@ -271,6 +269,20 @@ static void allow_null(program *p, int number, int argument)
     give(p, FAIL(EPERM));
 }
 
+/* No owner and no signal may be set: with them the kernel sends any signal to any process of ours. */
+static void allow_plain_fcntl(program *p)
+{
+    static const uint32_t commands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+    const unsigned count = sizeof commands / sizeof commands[0];
+    for_call(p, SYS_fcntl, 2 * count + 2);
+    load(p, low_half(1));
+    for (unsigned i = 0; i < count; i++) {
+        add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, commands[i]);
+        give(p, SECCOMP_RET_ALLOW);
+    }
+    give(p, FAIL(EPERM));
+}
+
 static void write_program(program *p)
 {
     /* O_TMPFILE needs one of the first two. A file is cut by O_TRUNC whatever it is opened for. */
@@ -290,6 +302,9 @@ static void write_program(program *p)
     allow_with(p, SYS_clone, 0, CLONE_THREAD);
     allow_equal(p, SYS_tgkill, 0, (uint32_t)getpid()); /* abort */
     allow_null(p, SYS_prlimit64, 2);
+    allow_plain_fcntl(p);
+    /* Locks would keep others waiting; libhdf5 does without where there are none. */
+    answer_call(p, SYS_flock, FAIL(ENOSYS));
     answer_call(p, SYS_ioctl, FAIL(ENOTTY));
     answer_call(p, SYS_prctl, FAIL(EPERM));
 #ifdef SYS_arch_prctl

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fails when a program or library was built without what keeps a mistake in it small: check_hardening.py FILE...
 
-Asks readelf: position independent, no stack or segment that can be written and executed, no relocation of code, everything
-bound and read-only before main, library directories beside the file alone. Of what we compile ourselves also the stack
-protector, checked functions of libc, and shadow stacks on x86-64. 77 says that there is no readelf.
+Asks readelf: position independent, no stack or segment that can be written and executed, no relocation of code,
+relocations read-only, library directories beside the file alone. Of what we compile ourselves also everything bound
+before main, the stack protector, checked functions of libc, and shadow stacks on x86-64. 77 says that there is no
+readelf.
 """
 import re
 import shutil
@@ -20,7 +21,7 @@ def readelf(*words):
 
 
 def layout_problems(path, places=()):
-    """What holds for every file, also of the distribution's libraries. `places`: where libraries may lie besides $ORIGIN."""
+    """What holds for every file, also those of the distribution. `places`: of libraries, besides $ORIGIN."""
     head, segments, dynamic = readelf("-h", path), LOAD.findall(readelf("-l", path)), readelf("-d", path)
     if not re.search(r"Type:\s+DYN", head):
         yield "is at a fixed address, wanted a position independent one (-fPIE -pie)"

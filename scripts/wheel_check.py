@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fails when a wheel is too large, wants a newer glibc than we promise, uses what the limited API of its tag does not
-have, has a binary without hardening, or something in it that its list of materials does not name: wheel_check.py WHEEL"""
+have, has a binary without hardening, or a library that its list of materials does not name: wheel_check.py WHEEL"""
 import json
 import os
 import re

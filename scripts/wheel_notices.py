@@ -3,8 +3,8 @@
 materials: wheel_notices.py WHEEL BUILD_DIR
 
 auditwheel lists the packages of the libraries that it copied, as far as it finds them. What it does not see is added:
-libraries that were linked statically, by the maps that the linker left in the build directory. Every part gets the files
-that came of it, its licences and the place of its notice.
+libraries that were linked statically, by the maps that the linker left in the build directory. Every part gets the
+files that came of it, its licences and the place of its notice.
 """
 
 import glob

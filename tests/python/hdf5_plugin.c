@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -214,8 +215,12 @@ static int soft_failures(void)
     failed += ioctl(0, TIOCSTI, "x") == -1 && errno == ENOTTY;
     failed += syscall(SYS_openat2, AT_FDCWD, fresh(), &how, sizeof how) == -1 && errno == ENOSYS;
     failed += syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS;
+    failed += fcntl(0, F_SETOWN, getppid()) == -1 && errno == EPERM;
+    failed += fcntl(0, F_SETSIG, SIGKILL) == -1 && errno == EPERM;
+    failed += flock(0, LOCK_EX | LOCK_NB) == -1 && errno == ENOSYS;
+    failed += fcntl(0, F_GETFL) == -1 ? 0 : 1;
     failed += syscall(425, 8, NULL) == -1 && errno == ENOSYS; /* io_uring_setup */
-    return failed == 6;
+    return failed == 10;
 }
 
 /* ---- what is allowed ---- */

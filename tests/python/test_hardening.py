@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every program and library of a build has what keeps a mistake in it small: test_hardening.py BUILD_DIR
 
-See scripts/check_hardening.py. Also looks at every command of the compiler, and at a build without hardening, so that it is
-known to see what it looks for.
+See scripts/check_hardening.py. Also looks at every command of the compiler, and at programs that lack one thing each,
+so that it is known to see what it looks for.
 """
 import json
 import pathlib
@@ -76,7 +76,8 @@ def test_every_object_can_have_shadow_stacks_and_marked_targets(build):
         text = check_hardening.readelf("-n", *part)
         with_note = len(re.findall(r"x86 feature: IBT, SHSTK", text))
         assert with_note == len(part), (with_note, len(part))
-    start = subprocess.run(["cc", "-print-file-name=Scrt1.o"], capture_output=True, text=True, check=False).stdout.strip()
+    ask = ["cc", "-print-file-name=Scrt1.o"]
+    start = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
     if pathlib.Path(start).exists() and not check_hardening.has_note(start, "IBT"):
         print(f"{start} has no note on IBT, so no program here has one")
         return
@@ -94,8 +95,8 @@ def weak_problems(place, *flags):
 def test_what_is_missing_is_seen(build):
     with tempfile.TemporaryDirectory(prefix="stoker-hardening-") as name:
         place = pathlib.Path(name)
-        hard = ["-O2", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE", "-pie", "-Wl,-z,now"]
-        hard += ["-Wl,-z,relro", "-Wl,-z,noexecstack"]
+        hard = ["-O2", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE", "-pie"]
+        hard += ["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,noexecstack"]
         shadow = ["-Wl,-z,shstk"] if "X86-64" in check_hardening.readelf("-h", sys.executable) else []
         assert weak_problems(place, *hard, *shadow) == ""
         cases = {

@@ -57,7 +57,8 @@ class Attack:
         self.plugins, self.victim, self.fresh = (session.path(name) for name in ("plugins", "victim", "fresh"))
         self.bad, self.good = session.path("bad.h5"), session.path("good.h5")
         os.mkdir(self.plugins)
-        shutil.copy(os.path.join(session.build, "tests", "hdf5_plugin.so"), os.path.join(self.plugins, "libmisbehaves.so"))
+        plugin = os.path.join(session.build, "tests", "hdf5_plugin.so")
+        shutil.copy(plugin, os.path.join(self.plugins, "libmisbehaves.so"))  # libhdf5 goes by these names
         with open(self.victim, "w", encoding="ascii") as file:
             file.write("as it is")
         os.chmod(self.victim, 0o600)
@@ -82,13 +83,14 @@ class Attack:
     def is_unharmed(self):
         with open(self.victim, encoding="ascii") as file:
             text = file.read()
-        mode = os.stat(self.victim).st_mode & 0o777
-        return text == "as it is" and mode == 0o600 and os.stat(self.victim).st_nlink == 1 and not os.path.exists(self.fresh)
+        found = os.stat(self.victim)
+        same = text == "as it is" and found.st_mode & 0o777 == 0o600 and found.st_nlink == 1
+        return same and not os.path.exists(self.fresh)
 
 
 def check_sandbox(session):
-    told = subprocess.run([os.path.join(session.build, "libexec", "stoker-hdf5"), "--version"], capture_output=True, text=True,
-                          check=True).stdout
+    ask = [os.path.join(session.build, "libexec", "stoker-hdf5"), "--version"]
+    told = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
     if "sandbox: seccomp" not in told or "no sandbox" in told:
         raise hdf5lib.Skip(told.strip())
 
@@ -109,7 +111,8 @@ def test_each_is_stopped_and_named(session):
         done = attack.run(action, attack.bad)
         assert done.returncode == 1, (action, done)
         wanted = r"stopped by the sandbox on this file: system call \d+ \((%s)\)" % name
-        assert re.search(wanted, done.stderr) and attack.bad in done.stderr and "/x" in done.stderr, (action, done.stderr)
+        assert re.search(wanted, done.stderr), (action, done.stderr)
+        assert attack.bad in done.stderr and "/x" in done.stderr, (action, done.stderr)
         assert attack.is_unharmed(), action
 
 
