@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/data_file.h"
 #include "formats/record_index.h"
 #include "formats/tar.h"
 #include "formats/tfrecord.h"
@@ -21,6 +23,8 @@ struct stk__record_stream {
     char *path;
     int fd;
     bool is_stdin;
+    bool is_file;    /* a regular file by name: it can be looked at again */
+    stk__file_id id; /* of such a one, when it was opened */
     stk__framing framing;
     bool verify;
     bool started;  /* the first bytes were read and the compression is known */
@@ -58,6 +62,15 @@ static stk_status at_record(const stk__record_stream *s, int64_t offset, stk_sta
     return status;
 }
 
+static stk_status open_file(stk__record_stream *s, stk_error *err)
+{
+    struct stat st;
+    STK_TRY(stk__data_file_open_settled(s->path, &s->fd, &s->id, err));
+    /* Files of /proc and the like claim to be empty, and have a new time stamp each time. */
+    s->is_file = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && s->id.size_bytes > 0;
+    return STK_OK;
+}
+
 stk_status stk__record_stream_open(const char *path, stk__framing framing, bool verify, stk__record_stream **out,
                                    stk_error *err)
 {
@@ -75,7 +88,7 @@ stk_status stk__record_stream_open(const char *path, stk__framing framing, bool 
     if (!s->path || !s->window)
         status = stk__nomem(WINDOW, err);
     else if (!s->is_stdin)
-        status = stk__file_open(path, &s->fd, NULL, err);
+        status = open_file(s, err);
     if (status != STK_OK) {
         stk__record_stream_close(s);
         return status;
@@ -115,9 +128,14 @@ static stk_status read_stored(stk__record_stream *s, uint8_t *to, size_t room, s
 {
     ssize_t n = 0;
     while (!s->file_end && (n = read(s->fd, to, room)) < 0) {
+        if (errno == ENOMEM)
+            return stk__data_file_exhausted(errno, s->path, "cannot read", err);
         if (errno != EINTR)
             return stk_error_set(err, STK_IO, "cannot read: %s", strerror(errno));
     }
+    /* Before anything is made of these bytes: a file that is written to meanwhile has another time stamp by now. */
+    if (s->is_file)
+        STK_TRY(stk__data_file_unchanged(s->fd, s->path, &s->id, err));
     s->file_end |= n == 0;
     s->stored_bytes += n;
     *out = (size_t)n;

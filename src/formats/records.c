@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "formats/file_pool.h"
+#include "formats/data_file.h"
 #include "formats/record_index.h"
 
 #include "base/banned.h"
@@ -126,7 +127,7 @@ static stk_status index_file(indexing *in, int32_t number, stk__scan_buffers *bu
 {
     record_file *file = &in->records->files[number];
     int fd;
-    STK_TRY(stk__file_open(file->path, &fd, &file->index.id, err));
+    STK_TRY(stk__data_file_open_settled(file->path, &fd, &file->index.id, err));
     const stk_status status = index_open_file(in, number, fd, buffers, err);
     close(fd);
     return status;
@@ -396,9 +397,14 @@ void stk__records_release(stk__records *r, int32_t file)
     stk__file_pool_release(r->pool, file);
 }
 
-stk_status stk__records_recheck(stk__records *r, int32_t file, int fd, int64_t now_ns, stk_error *err)
+stk_status stk__records_recheck(stk__records *r, int32_t file, int fd, stk_error *err)
 {
-    return stk__file_pool_recheck(r->pool, file, fd, now_ns, err);
+    return stk__file_pool_recheck(r->pool, file, fd, err);
+}
+
+stk_status stk__records_recheck_lately(stk__records *r, int32_t file, int fd, int64_t now_ns, stk_error *err)
+{
+    return stk__file_pool_recheck_lately(r->pool, file, fd, now_ns, err);
 }
 
 stk_status stk__records_check_unchanged(stk__records *r, int32_t file, stk_error *err)

@@ -86,10 +86,12 @@ size_t stk__records_memory(const stk__records *records);
 stk_status stk__records_acquire(stk__records *records, int32_t file, int *out_fd, stk_error *err);
 void stk__records_release(stk__records *records, int32_t file);
 /*
- * CORRUPT with "changed since it was indexed" when size or mtime of an open file differ; from then on always. Looks every
- * 10 ms at most; now_ns INT64_MAX: looks in any case. For every read, since fresh bytes may well look sound.
+ * CORRUPT with "changed since it was indexed" when size or mtime of an open file differ; from then on always. For after
+ * the bytes were read, and before anybody sees them: see stk__file_pool_recheck.
  */
-stk_status stk__records_recheck(stk__records *records, int32_t file, int fd, int64_t now_ns, stk_error *err);
+stk_status stk__records_recheck(stk__records *records, int32_t file, int fd, stk_error *err);
+/* The same every 10 ms, for records whose check sums are looked at: see stk__file_pool_recheck_lately. */
+stk_status stk__records_recheck_lately(stk__records *records, int32_t file, int fd, int64_t now_ns, stk_error *err);
 /* CORRUPT with "changed since it was indexed" when size or mtime differ now, else OK. For a bad read's second look. */
 stk_status stk__records_check_unchanged(stk__records *records, int32_t file, stk_error *err);
 
