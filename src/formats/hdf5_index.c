@@ -9,9 +9,11 @@
 
 #include <xxhash.h>
 
+#include "base/cache_dir.h"
 #include "base/mem.h"
-#include "formats/hdf5_index.h"
 #include "formats/data_file.h"
+#include "formats/hdf5_index.h"
+#include "formats/index_cache.h"
 
 #include "base/banned.h"
 
@@ -73,7 +75,7 @@ bool stk__h5_cached_parse(const stk__h5_identity *id, const void *bytes, size_t 
 /* CACHE_DIR/HASH.stkh5, where HASH is the key. */
 static bool cached_path(const char *cache_dir, const stk__h5_identity *id, stk__text *out)
 {
-    stk__text_printf(out, "%s/%016llx%016llx.stkh5", cache_dir, (unsigned long long)id->key[0],
+    stk__text_printf(out, "%s/%016llx%016llx" STK__H5_INDEX_ENDING, cache_dir, (unsigned long long)id->key[0],
                      (unsigned long long)id->key[1]);
     return !out->failed;
 }
@@ -94,6 +96,8 @@ static bool cached_load(const char *cache_dir, const stk__h5_identity *id, stk__
                        stk__read_file(path.data, largest_answer(id->size_bytes) + sizeof(index_header), &bytes, &size,
                                       NULL) == STK_OK &&
                        stk__h5_cached_parse(id, bytes, size, out);
+    if (found)
+        stk__cache_dir_used(path.data);
     stk__free(bytes);
     stk__text_clear(&path);
     return found;

@@ -49,6 +49,7 @@ struct stk__record_stream {
     size_t gathered_capacity;
     size_t gathered_max;
     stk__text key; /* tar: of the sample being gathered */
+    int64_t stray; /* tar: files that belong to no sample */
 };
 
 /* Completes an error with the place of the record that starts at `offset`. */
@@ -116,6 +117,11 @@ void stk__record_stream_close(stk__record_stream *s)
 void stk__record_stream_limit(stk__record_stream *s, int64_t max_bytes)
 {
     s->gathered_max = (size_t)max_bytes;
+}
+
+int64_t stk__record_stream_stray(const stk__record_stream *s)
+{
+    return s->stray;
 }
 
 int64_t stk__record_stream_bytes(const stk__record_stream *s)
@@ -470,6 +476,7 @@ static stk_status gather_member(stk__record_stream *s, const stk__tar_member *m,
     STK_TRY(grow_gathered(s, (size_t)(*have + whole + padding), err));
     memset(s->gathered + *have + whole, 0, (size_t)padding);
     *have += whole + padding;
+    s->stray += m->stray;
     return skip(s, 0, padding, err);
 }
 
@@ -485,6 +492,7 @@ static stk_status find_sample(stk__record_stream *s, stk__tar_member *m, stk_err
             return STK_OK;
         } else {
             const int64_t padded = stk__tar_padded(m->data_size);
+            s->stray += m->stray;
             STK_TRY(skip(s, (uint64_t)(m->head_size + m->data_size), (uint64_t)(padded - m->data_size), err));
         }
     }

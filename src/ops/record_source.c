@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "formats/record_list.h"
 #include "formats/schema.h"
 #include "formats/tfrecord.h"
 
@@ -39,7 +40,7 @@ typedef struct last_run {
 typedef struct source_worker {
     slot *slots;
     size_t count, capacity, next;
-    last_run *lasts; /* a hash table by file, twice as large as there are slots */
+    last_run *lasts; /* a hash table by file, at least twice as large as there are slots; last_count 0: not needed */
     size_t last_count, last_capacity;
     int64_t start_ns; /* when the reading of this tile began */
     int64_t read_ns;  /* of one run, a running mean */
@@ -126,34 +127,6 @@ static stk_status open_index(stk__record_source *s, const stk_call *call, stk_er
     }
 }
 
-/* The number after `"key":` in a line that quarantine wrote. */
-static bool json_number(const char *line, const char *key, int64_t *out)
-{
-    const char *at = strstr(line, key);
-    char *end;
-    if (!at)
-        return false;
-    *out = strtoll(at + strlen(key), &end, 10);
-    return end != at + strlen(key);
-}
-
-/* The number of the file that a line of a quarantine list names, or -1. The name is compared in its JSON form. */
-static int32_t file_by_json(const stk__record_source *s, const char *line)
-{
-    static const char key[] = "{\"file\":";
-    if (strncmp(line, key, sizeof key - 1) != 0)
-        return -1;
-    for (size_t f = 0; f < s->paths.count; f++) {
-        stk__text t = STK__TEXT_INIT;
-        stk__text_json_str(&t, s->paths.items[f]);
-        const bool same = t.data && strncmp(line + sizeof key - 1, t.data, t.length) == 0;
-        stk__text_clear(&t);
-        if (same)
-            return (int32_t)f;
-    }
-    return -1;
-}
-
 /* Records of streams have no number in the whole set, so they go by file and record. */
 static int64_t stream_key(int64_t file, int64_t record)
 {
@@ -175,18 +148,6 @@ static stk_status add_only(stk__record_source *s, int32_t file, int64_t record, 
     return STK_OK;
 }
 
-/* One line of the list. Stretches without a record have bytes -1: there is nothing to visit. */
-static stk_status read_only_line(stk__record_source *s, const char *path, const char *line, size_t *capacity, bool *known,
-                                 stk_error *err)
-{
-    int64_t record, bytes;
-    if (!json_number(line, "\"record\":", &record) || !json_number(line, "\"bytes\":", &bytes))
-        return stk_error_set(err, STK_INVALID, "'%.200s' is no quarantine list: found the line '%.60s'", path, line);
-    const int32_t file = file_by_json(s, line);
-    *known = *known || file >= 0;
-    return file >= 0 && bytes >= 0 ? add_only(s, file, record, capacity, err) : STK_OK;
-}
-
 static int compare_only(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -205,25 +166,33 @@ static void sort_only(stk__record_source *s)
     s->only_count = kept;
 }
 
+/* Takes over what a list names; `first` is its first line. */
+static stk_status take_list(stk__record_source *s, const char *path, const char *first, bool blank,
+                            const stk__record_list *list, stk_error *err)
+{
+    size_t capacity = 0;
+    s->has_only = true;
+    for (size_t i = 0; i < list->count; i++)
+        STK_TRY(add_only(s, list->items[i].file, list->items[i].record, &capacity, err));
+    sort_only(s);
+    if (list->known || blank)
+        return STK_OK;
+    return stk_error_set(err, STK_INVALID, "'%.200s' lists no record of these files: its first line is '%.150s'",
+                         path, first);
+}
+
 static stk_status read_only(stk__record_source *s, const char *path, stk_error *err)
 {
     char *text;
-    size_t size, capacity = 0;
+    size_t size;
+    stk__record_list list = {0};
     STK_TRY(stk__read_file(path, (size_t)1 << 30, &text, &size, err));
-    stk_status status = STK_OK;
-    bool known = false;
-    s->has_only = true;
-    for (char *line = text; *line && status == STK_OK;) {
-        char *end = strchr(line, '\n');
-        if (end)
-            *end = 0;
-        status = read_only_line(s, path, line, &capacity, &known, err);
-        line = end ? end + 1 : line + strlen(line);
-    }
-    if (status == STK_OK && size > 0 && !known)
-        status = stk_error_set(err, STK_INVALID, "'%.200s' lists no record of these files: its first line is '%.150s'", path,
-                               text);
-    sort_only(s);
+    stk_status status = stk__record_list_parse(text, size, path, &s->paths, &list, err);
+    const size_t space = strspn(text, " \t\r\n");
+    text[space + strcspn(text + space, "\r\n")] = 0;
+    if (status == STK_OK)
+        status = take_list(s, path, text + space, space == size, &list, err);
+    stk__record_list_clear(&list);
     stk__free(text);
     return status;
 }
@@ -261,8 +230,12 @@ stk_status stk__source_open(stk__record_source *s, const stk_call *call, const s
             *err = s->lost[0];
         return s->lost[0].status;
     }
-    if (!compressed)
+    if (!compressed) {
         STK_TRY(open_index(s, call, err));
+        int32_t first = 0;
+        const int64_t stray = stk__records_stray(s->records, &first);
+        stk__lanes_tell_stray(call, stray, stk__records_path(s->records, first));
+    }
     return only_path ? read_only(s, only_path, err) : STK_OK;
 }
 
@@ -413,22 +386,41 @@ static last_run *last_of(const source_worker *w, int32_t file)
     return &w->lasts[at];
 }
 
-/* Cuts the slots into runs, and finds out which is the last of each file. Returns how many runs there are, 0: no memory. */
-static size_t plan_runs(const stk__record_source *s, source_worker *w)
+/* Finds out which run is the last of each file. */
+static bool find_lasts(source_worker *w)
 {
-    size_t runs = 0;
     w->last_count = 16;
     while (w->last_count < 2 * w->count)
         w->last_count *= 2;
     if (!stk__grow((void **)&w->lasts, &w->last_capacity, w->last_count, sizeof *w->lasts))
-        return 0;
+        return false;
     memset(w->lasts, 0xff, w->last_count * sizeof *w->lasts);
+    for (size_t from = 0; from < w->count; from = w->slots[from].run_end)
+        *last_of(w, w->slots[from].place.file) = (last_run){w->slots[from].place.file, (uint32_t)from};
+    return true;
+}
+
+/* Cuts the slots into runs. Returns how many there are; 0: no memory. */
+static int64_t plan_runs(const stk__record_source *s, source_worker *w)
+{
+    int64_t runs = 0;
+    bool one_file = true;
     for (size_t from = 0, to; from < w->count; from = to, runs++) {
         to = run_end(s, w->slots, from, w->count);
         w->slots[from].run_end = (uint32_t)to;
-        *last_of(w, w->slots[from].place.file) = (last_run){w->slots[from].place.file, (uint32_t)from};
+        one_file = one_file && w->slots[from].place.file == w->slots[0].place.file;
     }
-    return runs;
+    /* With check sums a look is cheap; of one file alone, the last run is the last. */
+    w->last_count = 0;
+    return one_file || has_checksums(s) || find_lasts(w) ? runs : 0;
+}
+
+/* Whether to look at the file with the run that starts at `from`. */
+static bool is_last(const stk__record_source *s, const source_worker *w, size_t from)
+{
+    if (w->last_count)
+        return last_of(w, w->slots[from].place.file)->start == from;
+    return has_checksums(s) || w->slots[from].run_end == w->count;
 }
 
 /* Tells the kernel what will be read, so that the reads of a tile overlap on a disk or a network. */
@@ -472,15 +464,15 @@ stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, 
     w->count = n;
     w->next = 0;
     find_slots(s, w, samples);
-    const size_t runs = plan_runs(s, w);
+    const int64_t runs = plan_runs(s, w);
     if (!runs)
         return stk__nomem(w->last_count * sizeof *w->lasts, err);
     if (w->read_ns > SLOW_READ_NS)
         announce_reads(s, w->slots, n);
     w->start_ns = stk__now_ns();
     for (size_t from = 0; from < n; from = w->slots[from].run_end)
-        STK_TRY(read_run(s, call, from, last_of(w, w->slots[from].place.file)->start == from, err));
-    w->read_ns = (w->read_ns * 7 + (stk__now_ns() - w->start_ns) / (int64_t)runs) / 8;
+        STK_TRY(read_run(s, call, from, is_last(s, w, from), err));
+    w->read_ns = (w->read_ns * 7 + (stk__now_ns() - w->start_ns) / runs) / 8;
     return STK_OK;
 }
 
