@@ -100,8 +100,8 @@ static void put_sizes(stk__text *t, const inspect_file *f)
     if (f->stray) {
         put_label(t, "in none");
         cli_text_count(t, f->stray);
-        stk__text_puts(t, f->stray == 1 ? " file: its name begins" : " files: their names begin");
-        stk__text_puts(t, " with a dot, or has none\n");
+        stk__text_puts(t, f->stray == 1 ? " file: its name begins with a dot or has no extension\n"
+                                        : " files: their names begin with a dot or have no extension\n");
     }
 }
 

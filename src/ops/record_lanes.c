@@ -337,10 +337,11 @@ void stk__lanes_tell_stray(const stk_call *call, int64_t count, const char *firs
     if (count == 0)
         return;
     snprintf(text, sizeof text,
-             "%lld %s in the archives (first in '%.300s') %s to no sample, so %s passed over: a name that begins with a dot or "
-             "has none has no key",
-             (long long)count, count == 1 ? "file" : "files", first, count == 1 ? "belongs" : "belong",
-             count == 1 ? "it is" : "they are");
+             count == 1 ? "%lld file in '%.300s' belongs to no sample and is passed over: its name begins with a dot or has no "
+                          "extension"
+                        : "%lld files in the archives (first in '%.300s') belong to no sample and are passed over: their names "
+                          "begin with a dot or have no extension",
+             (long long)count, first);
     call->host->warn(call, text);
 }
 
