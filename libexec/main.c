@@ -65,6 +65,8 @@ stk_status stk__h5_fail(stk_error *err, stk_status status, const char *format, .
     stk__h5_reason(reason, sizeof reason);
     if (strstr(reason, "required filter") || strstr(reason, "unable to find filter"))
         status = STK_UNSUPPORTED;
+    if (strstr(reason, strerror(EMFILE)) || strstr(reason, strerror(ENFILE))) /* no fault of the file's */
+        status = STK_NOMEM;
     return stk_error_set(err, status, reason[0] ? "%s: %s" : "%s", text, reason);
 }
 
