@@ -113,6 +113,7 @@ static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_err
             w->after_relay = true;
             return add_relay(plan, step, err);
         }
+        plan->approximations |= STK__APPROXIMATE_SHARD;
         stk__plan_note(plan, "approximate",
                        "shard moved before the filter: each rank filters its own part; parts may "
                        "differ in size");
@@ -264,6 +265,8 @@ static stk_status place_automatic(stk__plan *plan, const walk *w, stk_error *err
                        w->after_batch ? "batches" : "samples");
     if (w->after_drop && !w->after_batch && (w->after_relay || plan->config.no_approximate))
         return add_relay(plan, plan->automatic, err);
+    if (w->after_drop && !w->after_batch)
+        plan->approximations |= STK__APPROXIMATE_SHARD;
     chain->shard_at = chain->count;
     return add_chain(plan, plan->automatic, err);
 }
