@@ -64,10 +64,11 @@ static stk_status check_start(const stk_pipeline *p, FILE *list, stk_error *err)
     stk__free(line);
     if (ours)
         return STK_OK;
-    stk_error_set(err, STK_MISMATCH,
-                  "is not the list that the run left: it had %lld bad records in %lld bytes at the checkpoint; bring it back, or "
-                  "give another name, for a list of those from here on",
-                  (long long)place->quarantined, (long long)place->listed_bytes);
+    stk_error_set(
+        err, STK_MISMATCH,
+        "is not the list that the run left: it had %lld bad records in %lld bytes at the checkpoint; bring it back, or "
+        "give another name, for a list of those from here on",
+        (long long)place->quarantined, (long long)place->listed_bytes);
     if (err)
         snprintf(err->file, sizeof err->file, "%s", p->plan.config.quarantine_path);
     return STK_MISMATCH;
@@ -76,9 +77,11 @@ static stk_status check_start(const stk_pipeline *p, FILE *list, stk_error *err)
 static void warn_of_gap(const stk_pipeline *p)
 {
     stk__text t = STK__TEXT_INIT;
-    stk__text_printf(&t, "%lld bad records were listed before the checkpoint, and '%s' does not have them: it lists those from "
-                         "here on",
-                     (long long)p->place.quarantined, p->plan.config.quarantine_path);
+    stk__text_printf(
+        &t,
+        "%lld bad records were listed before the checkpoint, and '%s' does not have them: it lists those from "
+        "here on",
+        (long long)p->place.quarantined, p->plan.config.quarantine_path);
     if (p->plan.config.log && t.data)
         p->plan.config.log(p->plan.config.log_arg, STK_LOG_WARNING, t.data);
     stk__text_clear(&t);

@@ -42,8 +42,8 @@ stk_status stk__begin_epoch(stk_pipeline *p, int64_t epoch, stk_error *err)
 {
     stk__chain *chain = &p->plan.chain;
     if (epoch < 0 || epoch > STK__FIRST_EPOCH_MAX)
-        return stk_error_set(err, STK_INVALID, "first_epoch must be in 0..%" PRId64 ", got %" PRId64, STK__FIRST_EPOCH_MAX,
-                             epoch);
+        return stk_error_set(err, STK_INVALID, "first_epoch must be in 0..%" PRId64 ", got %" PRId64,
+                             STK__FIRST_EPOCH_MAX, epoch);
     p->first_epoch = epoch;
     if (epoch == 0)
         return STK_OK;
@@ -78,8 +78,9 @@ static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64
     const char *why = p->direct ? stk__chain_inelastic(&p->plan.chain)
                                 : "a filter, a stream or an --on-error policy makes ranks go at different paces";
     if (why)
-        return stk_error_set(err, STK_MISMATCH, "the checkpoint is of a run with %" PRId64 " ranks, this one has %" PRId64
-                                                ", and the pipeline cannot change that: %s",
+        return stk_error_set(err, STK_MISMATCH,
+                             "the checkpoint is of a run with %" PRId64 " ranks, this one has %" PRId64
+                             ", and the pipeline cannot change that: %s",
                              c->world, world, why);
     const stk__chain_node *shard = &p->plan.chain.nodes[p->plan.chain.shard_at];
     if (c->consumed > shard->in)
@@ -90,15 +91,17 @@ static stk_status go_on_elastic(stk_pipeline *p, const stk__checkpoint *c, int64
     if (c->elastic_base <= shard->in &&
         stk__chain_out_of_step(&p->plan.chain, c->world, began, c->elastic_base, c->epoch))
         return stk_error_set(err, STK_MISMATCH,
-                             "the checkpoint is of a run with %" PRId64 " ranks, whose epochs differ in length, so that its "
+                             "the checkpoint is of a run with %" PRId64
+                             " ranks, whose epochs differ in length, so that its "
                              "place is not that of the others; write shard(uneven=pad) or shard(uneven=drop)",
                              c->world);
     const int64_t base = c->elastic && c->epoch == c->elastic_epoch ? c->elastic_base : 0;
     if (stk__chain_evens_out(&p->plan.chain, c->world, base, c->consumed))
-        return stk_error_set(err, STK_MISMATCH,
-                             "the checkpoint is of a run with %" PRId64 " ranks, before the last batch of an epoch, where "
-                             "not all ranks have as many samples; go on with that number of ranks, or from another batch",
-                             c->world);
+        return stk_error_set(
+            err, STK_MISMATCH,
+            "the checkpoint is of a run with %" PRId64 " ranks, before the last batch of an epoch, where "
+            "not all ranks have as many samples; go on with that number of ranks, or from another batch",
+            c->world);
     stk__chain_go_on(&p->plan.chain, c->epoch, c->consumed);
     p->next_batch = 0;
     p->index_base = c->batches;
@@ -114,8 +117,9 @@ static stk_status go_on_counted(stk_pipeline *p, const stk__checkpoint *c, stk_e
             return stk_error_set(err, STK_MISMATCH, "the checkpoint changed the number of ranks, but %s", why);
         const stk__chain_node *shard = &p->plan.chain.nodes[p->plan.chain.shard_at];
         if (c->elastic_base > shard->in)
-            return stk_error_set(err, STK_MISMATCH, "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64,
-                                 c->elastic_base, shard->in);
+            return stk_error_set(err, STK_MISMATCH,
+                                 "the checkpoint stands behind sample %" PRId64 ", there are %" PRId64, c->elastic_base,
+                                 shard->in);
         stk__chain_go_on(&p->plan.chain, c->elastic_epoch, c->elastic_base);
     }
     if (c->position > p->plan.chain.total)
@@ -146,13 +150,15 @@ static stk_status go_on_as_flow(stk_pipeline *p, const stk__checkpoint *c, stk_e
         why = "the run has changed its number of ranks before";
     else if (p->plan.relay_count > 0 || c->position > p->plan.chain.total)
         why = "it does not say where that stands";
-    else if (!stk__chain_flow_place(&p->plan.chain, c->position, &place->ticket, &place->round_batches, place->batch_seen))
+    else if (!stk__chain_flow_place(&p->plan.chain, c->position, &place->ticket, &place->round_batches,
+                                    place->batch_seen))
         why = "shard behind the batch gives some batches twice, which needs a known number of them";
     if (why)
-        return stk_error_set(err, STK_MISMATCH,
-                             "the checkpoint is of a run with --on-error stop, and this one may leave samples out, which "
-                             "cannot go on from there: %s",
-                             why);
+        return stk_error_set(
+            err, STK_MISMATCH,
+            "the checkpoint is of a run with --on-error stop, and this one may leave samples out, which "
+            "cannot go on from there: %s",
+            why);
     return go_on_flow(p, place->ticket, err);
 }
 
@@ -173,10 +179,11 @@ static stk_status compare_exact(const stk_pipeline *p, const stk__checkpoint *c,
     const int64_t differ = c->approximations ^ p->plan.approximations;
     if ((c->exact != 0) == exact || !differ)
         return STK_OK;
-    return stk_error_set(err, STK_MISMATCH, "the checkpoint is of a run %s --exact, this one is %s, and here that changes %s",
-                         exact ? "without" : "with", exact ? "with it" : "without it",
-                         differ & STK__APPROXIMATE_SHARD ? "which samples come: without --exact each rank filters its own part"
-                                                         : "the samples: without --exact JPEGs are decoded at a smaller size");
+    return stk_error_set(
+        err, STK_MISMATCH, "the checkpoint is of a run %s --exact, this one is %s, and here that changes %s",
+        exact ? "without" : "with", exact ? "with it" : "without it",
+        differ & STK__APPROXIMATE_SHARD ? "which samples come: without --exact each rank filters its own part"
+                                        : "the samples: without --exact JPEGs are decoded at a smaller size");
 }
 
 /* Ranks share samples in the same way. */
@@ -184,14 +191,16 @@ static stk_status compare_sharing(const stk_pipeline *p, const stk__checkpoint *
 {
     const int64_t automatic = p->plan.automatic ? (int64_t)p->plan.config.auto_shard : 0;
     if (c->shards != shards)
-        return stk_error_set(err, STK_MISMATCH,
-                             "the checkpoint is of another rank, or of another number of ranks, and the pipeline has more "
-                             "than one shard");
+        return stk_error_set(
+            err, STK_MISMATCH,
+            "the checkpoint is of another rank, or of another number of ranks, and the pipeline has more "
+            "than one shard");
     if (c->world > 1 && c->automatic != automatic)
-        return stk_error_set(err, STK_MISMATCH,
-                             "the checkpoint is of a run whose %" PRId64 " ranks shared the samples in another way: "
-                             "whether ranks do, and whether some samples come twice so that all have as many, must stay",
-                             c->world);
+        return stk_error_set(
+            err, STK_MISMATCH,
+            "the checkpoint is of a run whose %" PRId64 " ranks shared the samples in another way: "
+            "whether ranks do, and whether some samples come twice so that all have as many, must stay",
+            c->world);
     return STK_OK;
 }
 
@@ -306,8 +315,10 @@ stk_status stk__resume_read(stk_pipeline *p, stk_error *err)
     STK_TRY(named(p, p->plan.config.resume_path ? read_file(p, err) : read_state(p, err), err));
     const stk__checkpoint *c = p->resumed;
     if (c->pipeline != p->plan.fingerprint)
-        return named(p, stk_error_set(err, STK_MISMATCH, "the checkpoint is of another pipeline: ops, options or seed differ%s",
-                                      c->batch_size != p->plan.batching.size ? " (its batch size does)" : ""),
+        return named(p,
+                     stk_error_set(err, STK_MISMATCH,
+                                   "the checkpoint is of another pipeline: ops, options or seed differ%s",
+                                   c->batch_size != p->plan.batching.size ? " (its batch size does)" : ""),
                      err);
     /* Samples have fallen out before, or could have: those that are left cannot be counted whatever the policy is now. */
     if (c->mode == STK__MODE_FLOW)

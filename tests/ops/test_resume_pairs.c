@@ -12,13 +12,13 @@
 #include "base/mem.h"
 
 enum {
-    FLOW = 1,           /* samples fall out by what the ops are */
-    EXACT_MATTERS = 2,  /* --exact makes another plan */
-    OTHER_BATCHES = 4,  /* counted and as a flow, the same samples come in other batches */
-    PADS_BATCHES = 8,   /* a counted run gives batches that a flow cannot */
-    SOME_TWICE = 16,    /* ranks have as many samples: some come twice */
-    SOME_NEVER = 32,    /* or some do not come */
-    OWN_RANK = 64,      /* two shards: which rank is which is not looked into */
+    FLOW = 1,          /* samples fall out by what the ops are */
+    EXACT_MATTERS = 2, /* --exact makes another plan */
+    OTHER_BATCHES = 4, /* counted and as a flow, the same samples come in other batches */
+    PADS_BATCHES = 8,  /* a counted run gives batches that a flow cannot */
+    SOME_TWICE = 16,   /* ranks have as many samples: some come twice */
+    SOME_NEVER = 32,   /* or some do not come */
+    OWN_RANK = 64,     /* two shards: which rank is which is not looked into */
 };
 
 typedef struct subject {
@@ -47,27 +47,30 @@ static const subject subjects[] = {
     {"range(41) | shard(uneven=drop) | batch(4, drop_last=true) | repeat(2)", NULL, NULL, SOME_NEVER},
     {"range(17) | shard(uneven=pad) | repeat(3) | batch(3)", NULL, NULL, SOME_TWICE},
     {"range(60) | shard | filter(\"value % 3 == 0 or value < 20\") | batch(4)", NULL, NULL, FLOW},
-    {"range(60) | filter(\"value % 3 == 0 or value < 20\") | shard | batch(4) | repeat(2)", NULL, NULL, FLOW | EXACT_MATTERS},
-    {"range(60) | filter(\"value % 3 != 0\") | take(19) | shard(contiguous=false) | batch(3) | repeat(2)", NULL, NULL, FLOW},
+    {"range(60) | filter(\"value % 3 == 0 or value < 20\") | shard | batch(4) | repeat(2)", NULL, NULL,
+     FLOW | EXACT_MATTERS},
+    {"range(60) | filter(\"value % 3 != 0\") | take(19) | shard(contiguous=false) | batch(3) | repeat(2)", NULL, NULL,
+     FLOW},
     {"range(30) | shard | repeat(3) | batch(4) | skip(2) | take(9)", NULL, NULL, 0},
     {"range(40) | shard | batch(3) | skip(1) | take(4) | repeat(3)", NULL, NULL, 0},
     {"range(26) | batch(2) | shard | repeat(2) | take(7)", NULL, NULL, 0},
     {"range(26) | batch(2) | shard(uneven=pad) | repeat(2)", NULL, NULL, PADS_BATCHES | SOME_TWICE},
     {"range(30) | shard(2, 1) | shuffle(seed=2) | shard | batch(3)", NULL, NULL, OWN_RANK},
-    {"tfrecord(\"$D/pictures.tfrecord\") | parse(image=bytes, label=int64) | decode_image(image) | random_crop(image, 8, 8) | one_hot(label, 10) | shard | batch(4) | mixup(image, label) | repeat(3)", NULL, NULL,
-     0},
-    {RECORDS("d-*") "shuffle(seed=2) | shard | batch(3) | repeat(2)", RECORDS("s-*") "shuffle(seed=2) | shard | batch(3) | repeat(2)",
-     is_damaged, 0},
+    {"tfrecord(\"$D/pictures.tfrecord\") | parse(image=bytes, label=int64) | decode_image(image) | random_crop(image, 8, 8) | one_hot(label, 10) | shard | batch(4) | mixup(image, label) | repeat(3)",
+     NULL, NULL, 0},
+    {RECORDS("d-*") "shuffle(seed=2) | shard | batch(3) | repeat(2)",
+     RECORDS("s-*") "shuffle(seed=2) | shard | batch(3) | repeat(2)", is_damaged, 0},
     {RECORDS("d-*") "shuffle | batch(3)", RECORDS("s-*") "shuffle | batch(3)", is_damaged, 0},
-    {RECORDS("d-*") "cache | shard | batch(4) | repeat(2)", RECORDS("s-*") "cache | shard | batch(4) | repeat(2)", is_damaged, 0},
+    {RECORDS("d-*") "cache | shard | batch(4) | repeat(2)", RECORDS("s-*") "cache | shard | batch(4) | repeat(2)",
+     is_damaged, 0},
     {RECORDS("d-*") "interleave(cycle=2) | shard | repeat(2) | batch(5)",
      RECORDS("s-*") "interleave(cycle=2) | shard | repeat(2) | batch(5)", is_damaged, 0},
     {"tfrecord(\"$D/d-*\") | parse(value=int64, many=int64[]) | shard | batch(4, pad=true)",
      "tfrecord(\"$D/s-*\") | parse(value=int64, many=int64[]) | shard | batch(4, pad=true)", is_damaged, 0},
     {"tfrecord(\"$D/b-*.gz\") | parse(value=int64, rare=int64) | shuffle(buffer=5, seed=1) | shard | batch(3)",
      "tfrecord(\"$D/b-*.gz\") | parse(value=int64) | shuffle(buffer=5, seed=1) | shard | batch(3)", is_odd, FLOW},
-    {"tfrecord(\"$D/b-*.gz\") | parse(value=int64) | filter(\"value % 5 != 0\") | shard | batch(2) | repeat(2)", NULL, NULL,
-     FLOW | EXACT_MATTERS},
+    {"tfrecord(\"$D/b-*.gz\") | parse(value=int64) | filter(\"value % 5 != 0\") | shard | batch(2) | repeat(2)", NULL,
+     NULL, FLOW | EXACT_MATTERS},
 };
 
 /* ---- who runs ---- */
@@ -176,9 +179,11 @@ typedef struct pair {
 
 static void fail_pair(const bench *b, const pair *p, const char *what)
 {
-    fail_msg("'%s'\nwriter: policy %d exact %d rank %lld of %lld, %zu batches\nreader: policy %d exact %d rank %lld of %lld\n%s",
-             b->subject->text, (int)p->writer.policy, p->writer.exact, (long long)p->writer.rank, (long long)p->writer.world,
-             p->batches, (int)p->reader.policy, p->reader.exact, (long long)p->reader.rank, (long long)p->reader.world, what);
+    fail_msg(
+        "'%s'\nwriter: policy %d exact %d rank %lld of %lld, %zu batches\nreader: policy %d exact %d rank %lld of %lld\n%s",
+        b->subject->text, (int)p->writer.policy, p->writer.exact, (long long)p->writer.rank, (long long)p->writer.world,
+        p->batches, (int)p->reader.policy, p->reader.exact, (long long)p->reader.rank, (long long)p->reader.world,
+        what);
 }
 
 static size_t values_of(const seen *s, size_t batches)
@@ -255,7 +260,8 @@ static void check_among_bad(const bench *b, const pair *p, const seen *head, siz
     const bool stops = p->reader.policy == STK_ON_ERROR_STOP;
     size_t at = place_behind(b, p, all, before, count), given = 0;
     /* A batch that is not full was handed over because its epoch was over: what is bad up to there was met before. */
-    while (last_rows < all->batches[0].rows && p->batches > 0 && at < all->value_count && b->subject->is_bad(all->values[at]))
+    while (last_rows < all->batches[0].rows && p->batches > 0 && at < all->value_count &&
+           b->subject->is_bad(all->values[at]))
         at++;
     for (; at < all->value_count; at++) {
         const bool bad = b->subject->is_bad(all->values[at]);
@@ -395,8 +401,10 @@ static void prepare(bench *b)
         if (w.policy == STK_ON_ERROR_STOP)
             go(b->subject->sound ? b->subject->sound : b->subject->text, w, -1, NULL, &b->sound[i]);
         const bool may_fail = b->subject->is_bad && w.policy == STK_ON_ERROR_STOP;
-        if ((b->whole[i].seen.status != STK_END && !may_fail) || (b->sound[i].seen.status && b->sound[i].seen.status != STK_END))
-            fail_msg("'%s' ended with %s %s", b->subject->text, b->whole[i].seen.error.message, b->sound[i].seen.error.message);
+        if ((b->whole[i].seen.status != STK_END && !may_fail) ||
+            (b->sound[i].seen.status && b->sound[i].seen.status != STK_END))
+            fail_msg("'%s' ended with %s %s", b->subject->text, b->whole[i].seen.error.message,
+                     b->sound[i].seen.error.message);
     }
 }
 

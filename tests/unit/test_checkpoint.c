@@ -148,8 +148,12 @@ static void checkpoint_of_another_version_is_refused(void **state)
 {
     stk__checkpoint back;
     stk_error error;
-    static const char *const texts[] = {"x", "stoker-checkpoint 3\nworld 1\n", "stoker-checkpoint 2\n", "stoker-checkpoint 1\nworld 1\n",
-                                        "stoker-checkpoint 1", "PNG\n"};
+    static const char *const texts[] = {"x",
+                                        "stoker-checkpoint 3\nworld 1\n",
+                                        "stoker-checkpoint 2\n",
+                                        "stoker-checkpoint 1\nworld 1\n",
+                                        "stoker-checkpoint 1",
+                                        "PNG\n"};
     for (size_t i = 0; i < STK_COUNT(texts); i++)
         assert_int_equal(parse(texts[i], strlen(texts[i]), &back, &error), STK_MISMATCH);
     assert_int_equal(parse(texts[3], strlen(texts[3]), &back, &error), STK_MISMATCH);
