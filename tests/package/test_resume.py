@@ -157,6 +157,19 @@ def test_a_list_has_each_bad_record_once(tmp_path):
     assert loader.stats()["quarantined"] == len(bad)
 
 
+def test_a_look_does_not_begin_the_list_anew(tmp_path):
+    pipe = damaged(tmp_path, {1, 5, 30}).batch(2)
+    options = options_of("quarantine", tmp_path)
+    state = state_after(pipe, 4, **options)
+    loader = loader_at(state, pipe, **options)
+    with pytest.raises(TypeError, match="left out"):
+        len(loader)
+    pipe.options(**options).first()
+    values(loader)
+    listed = [json.loads(line)["record"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert listed == [1, 5, 30]
+
+
 def test_a_list_that_is_not_that_of_the_state_is_not_touched(tmp_path):
     pipe = damaged(tmp_path, {1, 5, 30}).batch(2)
     path = tmp_path / "bad.jsonl"
