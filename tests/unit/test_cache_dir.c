@@ -66,6 +66,16 @@ static void what_is_used_now_stays(void **state)
     assert_true(time(NULL) - st.st_mtim.tv_sec < 1000);
 }
 
+static void not_too_many_go_at_a_time(void **state)
+{
+    for (int i = 0; i < 10; i++)
+        put(i, ".aa", PAGE, 1000 - i);
+    const stk__cache_bounds bounds = {.endings = endings, .most_removed = 4, .used_since_s = INT64_MAX};
+    stk__cache_dir_trim(test_dir, &bounds);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(has(i, ".aa"), i >= 4);
+}
+
 /* A directory that somebody named by mistake loses nothing of theirs. */
 static void other_files_are_not_touched(void **state)
 {
@@ -154,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         DIR_TEST(what_was_not_used_for_longest_goes_first),
         DIR_TEST(what_is_used_now_stays),
+        DIR_TEST(not_too_many_go_at_a_time),
         DIR_TEST(other_files_are_not_touched),
         DIR_TEST(indexes_of_a_set_push_out_older_ones_only),
     };
