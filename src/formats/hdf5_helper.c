@@ -350,6 +350,10 @@ static stk_status died(asking *a)
     const int status = end_locked(a->session, DEATH_MS);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 used up its CPU time on this file");
+    /* Most often the helper itself names the call; this is left when it could not. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return stk_error_set(a->err, STK_CORRUPT,
+                             "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
     if (WIFSIGNALED(status))
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 crashed (signal %d) on this file", WTERMSIG(status));
     return stk_error_set(a->err, STK_CORRUPT, "libhdf5 ended its process (exit code %d) on this file",

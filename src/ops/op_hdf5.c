@@ -324,7 +324,8 @@ static int64_t hdf5_memory(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
     const size_t workers = (size_t)call->host->open_info(call)->threads * stk__h5_worker_memory(s);
-    size_t sum = s->cache_limit + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
+    const size_t cache = s->cache ? stk__chunk_cache_memory(s->cache_limit) : 0;
+    size_t sum = cache + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
     for (int32_t i = 0; i < s->file_count; i++)
         sum += s->indexes[i]->memory;
     return (int64_t)sum;
