@@ -89,7 +89,7 @@ static void other_files_and_stretches_are_passed_over(void **state)
 
 static void what_is_no_list_is_refused_with_its_line(void **state)
 {
-    assert_refuses("record 7\n", "'bad.jsonl', line 1: is no JSON object");
+    assert_refuses("record 7\n", "'bad.jsonl' is no quarantine list: line 1: is no JSON object");
     assert_refuses("{\"file\":\"d/a.tfrecord\",\"record\":1}\n{\"file\":\n\"d\",}", "line 3: is no JSON: ");
     assert_refuses("{\"file\":\"d/a.tfrecord\",\"record\":1}\n\n{\"record\":1}", "line 3: found an object whose \"file\"");
     assert_refuses("{\"file\":7,\"record\":1}", "line 1: found an object whose \"file\"");
