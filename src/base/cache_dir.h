@@ -12,7 +12,7 @@ typedef struct stk__cache_bounds {
     uint64_t most_bytes;        /* on the disk, all of them together */
     int64_t most_age_s;         /* not used for longer: removed in any case; 0: no matter */
     size_t most_removed;        /* at a time, so that nobody waits long for what others left; 0: any number */
-    int64_t used_since_s;       /* used since then (seconds of the epoch): stays, whatever the bounds; INT64_MAX: none */
+    int64_t used_since_s; /* used since then (seconds of the epoch): stays, whatever the bounds; INT64_MAX: none */
 } stk__cache_bounds;
 
 /*

@@ -55,8 +55,9 @@ static void what_is_used_now_stays(void **state)
     assert_false(has(1, ".aa"));
     assert_true(has(2, ".aa") && has(3, ".aa"));
     /* Age counts below the bound too. */
-    stk__cache_dir_trim(test_dir, &(stk__cache_bounds){.endings = endings, .most_bytes = 1 << 20, .most_age_s = 30,
-                                                       .used_since_s = INT64_MAX});
+    stk__cache_dir_trim(
+        test_dir,
+        &(stk__cache_bounds){.endings = endings, .most_bytes = 1 << 20, .most_age_s = 30, .used_since_s = INT64_MAX});
     assert_true(!has(2, ".aa") && has(3, ".aa"));
     /* Being used makes young; said again too soon it costs nothing. */
     const char *path = put(4, ".aa", PAGE, 100000);
@@ -79,8 +80,11 @@ static void not_too_many_go_at_a_time(void **state)
 /* A directory that somebody named by mistake loses nothing of theirs. */
 static void other_files_are_not_touched(void **state)
 {
-    static const char *const names[] = {"photo.aa", "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.cc",
-                                        "0123456789ABCDEF0123456789ABCDEF.aa", "0123456789abcdef0123456789abcdef.aa.old",
+    static const char *const names[] = {"photo.aa",
+                                        "0123456789abcdef0123456789abcdef",
+                                        "0123456789abcdef0123456789abcdef.cc",
+                                        "0123456789ABCDEF0123456789ABCDEF.aa",
+                                        "0123456789abcdef0123456789abcdef.aa.old",
                                         "0123456789abcdef0123456789abcdef.aa.tmp-1-0"};
     for (size_t i = 0; i < STK_COUNT(names); i++)
         write_text(names[i], "x");
