@@ -101,12 +101,12 @@ static stk_status index_files(const stk_call *call, stk_error *err)
             return call->host->fail(err, STK_CANCELLED, "the run was cancelled");
         STK_TRY(add_file(call, s->files.items[i], err));
     }
-    bool saved = false;
+    size_t saved = 0;
     for (int32_t i = 0; i < s->file_count; i++)
-        saved = saved || !s->indexes[i]->cached;
+        saved += !s->indexes[i]->cached;
     const char *cache_dir = call->host->open_info(call)->cache_dir;
     if (cache_dir && saved)
-        stk__index_cache_trim(cache_dir, 0, start_s);
+        stk__index_cache_trim(cache_dir, 0, start_s, saved);
     return STK_OK;
 }
 
