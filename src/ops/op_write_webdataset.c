@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/set.h"
 #include "formats/tar.h"
 #include "ops/sink_names.h"
 
@@ -22,6 +22,7 @@ typedef struct {
     stk_args fields;
     member *members;
     size_t member_count;
+    stk__set *set;
     stk__tar_writer **writers;
     char **last_keys; /* by shard: the key of its last sample */
     int64_t rows;
@@ -149,6 +150,17 @@ static int64_t write_memory(const stk_call *call)
     return s->shards * stk__tar_writer_memory();
 }
 
+static stk_status open_writers(write_state *s, stk_error *err)
+{
+    s->writers = stk__calloc((size_t)s->shards, sizeof *s->writers);
+    s->last_keys = stk__calloc((size_t)s->shards, sizeof *s->last_keys);
+    if (!s->writers || !s->last_keys)
+        return stk__nomem((size_t)s->shards * sizeof *s->writers, err);
+    for (int64_t i = 0; i < s->shards; i++)
+        STK_TRY(stk__tar_writer_part(stk__set_shard(s->set, i), &s->writers[i], err));
+    return STK_OK;
+}
+
 static stk_status write_open(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
@@ -157,20 +169,9 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         return call->host->fail(err, STK_BUDGET,
                                 "%lld shards need %lld bytes of buffers, wanted at most half of the budget of %lld",
                                 (long long)s->shards, (long long)write_memory(call), (long long)budget);
-    s->writers = stk__calloc((size_t)s->shards, sizeof *s->writers);
-    s->last_keys = stk__calloc((size_t)s->shards, sizeof *s->last_keys);
-    if (!s->writers || !s->last_keys)
-        return stk__nomem((size_t)s->shards * sizeof *s->writers, err);
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__text path = STK__TEXT_INIT;
-        stk__shard_path(&path, s->path, i, s->shards);
-        stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
-        if (status == STK_OK)
-            status = stk__tar_writer_open(path.data, &s->writers[i], err);
-        stk__text_clear(&path);
-        STK_TRY(status);
-    }
-    return STK_OK;
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards};
+    STK_TRY(stk__set_open(&config, &s->set, err));
+    return open_writers(s, err);
 }
 
 static void write_close(void *state)
@@ -180,6 +181,7 @@ static void write_close(void *state)
         stk__tar_writer_abort(s->writers[i]);
     for (int64_t i = 0; s->last_keys && i < s->shards; i++)
         stk__free(s->last_keys[i]);
+    stk__set_close(s->set);
     stk__free(s->writers);
     stk__free(s->last_keys);
     stk__free(s->members);
@@ -256,15 +258,9 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
-    /* All data is on the disk before the first file appears: a full disk leaves none of them. */
     for (int64_t i = 0; i < s->shards; i++)
         STK_TRY(stk__tar_writer_end(s->writers[i], err));
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__tar_writer *w = s->writers[i];
-        s->writers[i] = NULL;
-        STK_TRY(stk__tar_writer_commit(w, err));
-    }
-    return STK_OK;
+    return stk__set_publish(s->set, s->rows, err);
 }
 
 static const stk_option write_options[] = {
