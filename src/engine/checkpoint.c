@@ -44,6 +44,8 @@ void stk__checkpoint_print(const stk__checkpoint *c, stk__text *t)
     put_array(t, "relay_seen", c->relay_seen, STK__MAX_RELAYS);
     put_array(t, "relay_epoch", c->relay_epoch, STK__MAX_RELAYS);
     put_array(t, "batch_seen", c->batch_seen, STK__CHAIN_MAX);
+    if (c->sink[0])
+        stk__text_printf(t, "sink %s\n", c->sink);
     if (!t->failed)
         stk__text_printf(t, "check %016" PRIx64 "\n", (uint64_t)XXH3_64bits(t->data, t->length));
 }
@@ -96,6 +98,10 @@ static bool read_line(stk__checkpoint *c, char *line)
         return read_array(space, c->relay_epoch, STK__MAX_RELAYS);
     if (IS("batch_seen"))
         return read_array(space, c->batch_seen, STK__CHAIN_MAX);
+    if (IS("sink") && strlen(space + 1) < sizeof c->sink) {
+        memcpy(c->sink, space + 1, strlen(space + 1) + 1);
+        return true;
+    }
 #undef IS
     return false;
 }
@@ -206,6 +212,7 @@ static stk_status print_place(stk_pipeline *p, stk__text *out, stk_error *err)
 {
     stk__checkpoint c;
     take_place(p, &c);
+    STK_TRY(stk__sink_save(p, c.samples, c.sink, err));
     shard_of(p, &c.world, &c.rank);
     if (p->direct && !stk__chain_inelastic(&p->plan.chain))
         stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);
@@ -391,7 +398,7 @@ static stk_status apply(stk_pipeline *p, const stk__checkpoint *c, stk_error *er
     p->resumed_digest = c->has_digest != 0;
     p->digest_high = c->digest_high;
     p->digest_low = c->digest_low;
-    return STK_OK;
+    return stk__sink_restore(p, c, world != c->world, err);
 }
 
 /* Reads the text, which is changed on the way, and goes there. */

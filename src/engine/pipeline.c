@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/run.h"
 
@@ -189,6 +190,9 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(check_config(config, err));
     p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    STK_TRY(stk__sink_check(p, err));
+    p->open_info.checkpoints = config->checkpoints;
+    p->open_info.resumes = stk__resumes(p);
     p->open_info.repeats = stk__plan_repeats(&p->plan);
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
@@ -428,7 +432,9 @@ stk_status stk_pipeline_consume(stk_pipeline *p, const stk_batch *batch, stk_err
     if (!p->plan.sink)
         return STK_OK;
     STK_TRY(check_open(p, err));
-    return at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err);
+    STK_TRY(at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err));
+    p->sunk += batch->rows;
+    return STK_OK;
 }
 
 stk_status stk_pipeline_finish(stk_pipeline *p, stk_error *err)

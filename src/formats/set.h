@@ -22,6 +22,7 @@ typedef struct stk__set stk__set;
 typedef struct stk__set_config {
     const char *pattern; /* "out/part-%05d"; checked, with numbers in its last part alone */
     int64_t shards;
+    bool schema; /* NAME.schema.json will be added */
     bool keep; /* checkpoints will be made: what is written outlives the run until it is published */
 } stk__set_config;
 

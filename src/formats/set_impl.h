@@ -12,9 +12,9 @@ struct stk__set {
     char *pattern;       /* of the files, without directories */
     char *name;          /* "part" */
     char *manifest_name; /* "part.manifest.json" */
-    char *schema_name;   /* "part.schema.json", which it may have */
+    char *schema_name;   /* "part.schema.json" */
     int64_t shards;
-    bool keep;
+    bool keep, has_schema;
 
     stk__new_dir hidden; /* locked while we live; temp NULL: none is there */
     char *data;          /* where the files are: the hidden directory, or "set" in one that is kept */
@@ -37,7 +37,9 @@ typedef struct stk__set_place {
 /* Joins with a slash; NULL: no memory. */
 char *stk__set_join(const char *dir, const char *name);
 /* Whether a file of that name can be one of a set of the pattern: only such ones are ever replaced or removed. */
-bool stk__set_owns(const char *pattern, const char *name);
+bool stk__set_owns(const char *pattern, const char *schema_name, const char *name);
+/* The name that the schema of a set has, if it has one; NULL: no memory. */
+char *stk__set_schema_name(const char *pattern);
 
 /* set_write.c. Everything but the hidden directory and the files. */
 stk_status stk__set_new(const stk__set_config *config, stk__set **out, stk_error *err);

@@ -34,6 +34,7 @@ char *stk__set_publish_name(const char *name)
 typedef struct roll {
     const char *dir;
     char *from, *manifest_name;
+    char *old_schema, *new_schema; /* the names that these may have */
     int dir_fd, from_fd;
     stk__manifest old, new;
 } roll;
@@ -46,13 +47,15 @@ static stk_status roll_error(const roll *r, const char *name, const char *what, 
 }
 
 /* A manifest in one of the two directories; *out_found false: there is none. */
-static stk_status load(const char *dir, const char *name, stk__manifest *out, bool *out_found, stk_error *err)
+static stk_status load(const char *dir, const char *name, stk__manifest *out, char **out_schema, bool *out_found, stk_error *err)
 {
     char *path = stk__set_join(dir, name);
     if (!path)
         return stk__nomem(strlen(dir), err);
     *out_found = access(path, F_OK) == 0;
-    const stk_status status = *out_found ? stk__manifest_load(path, out, NULL, err) : STK_OK;
+    stk_status status = *out_found ? stk__manifest_load(path, out, NULL, err) : STK_OK;
+    if (status == STK_OK && *out_found && !(*out_schema = stk__set_schema_name(out->pattern)))
+        status = stk__nomem(strlen(out->pattern), err);
     stk__free(path);
     return status;
 }
@@ -62,7 +65,7 @@ static stk_status remove_old(const roll *r, stk_error *err)
 {
     for (size_t i = 0; i < r->old.count; i++) {
         const char *name = r->old.files[i].name;
-        if (stk__manifest_find(&r->new, name) || !stk__set_owns(r->old.pattern, name))
+        if (stk__manifest_find(&r->new, name) || !stk__set_owns(r->old.pattern, r->old_schema, name))
             continue;
         if (unlinkat(r->dir_fd, name, 0) && errno != ENOENT)
             return roll_error(r, name, "cannot remove a file of the older set", err);
@@ -75,7 +78,7 @@ static stk_status move_new(const roll *r, stk_error *err)
     for (size_t i = 0; i < r->new.count; i++) {
         const stk__manifest_file *f = &r->new.files[i];
         struct stat st;
-        if (!stk__set_owns(r->new.pattern, f->name))
+        if (!stk__set_owns(r->new.pattern, r->new_schema, f->name))
             return stk_error_set(err, STK_CORRUPT, "the manifest in '%.500s' lists '%.250s', which is no name of its pattern",
                                  r->from, f->name);
         if (renameat(r->from_fd, f->name, r->dir_fd, f->name) == 0)
@@ -99,9 +102,9 @@ static stk_status sync_fd(const roll *r, stk_error *err)
 static stk_status roll_files(roll *r, stk_error *err)
 {
     bool has_new, has_old;
-    STK_TRY(load(r->from, r->manifest_name, &r->new, &has_new, err));
+    STK_TRY(load(r->from, r->manifest_name, &r->new, &r->new_schema, &has_new, err));
     if (has_new) {
-        STK_TRY(load(r->dir, r->manifest_name, &r->old, &has_old, err));
+        STK_TRY(load(r->dir, r->manifest_name, &r->old, &r->old_schema, &has_old, err));
         STK_TRY(remove_old(r, err));
         STK_TRY(move_new(r, err));
         STK_TRY(sync_fd(r, err));
@@ -136,6 +139,8 @@ stk_status stk__set_roll(const char *dir, const char *name, stk_error *err)
         close(r.from_fd);
     stk__manifest_clear(&r.old);
     stk__manifest_clear(&r.new);
+    stk__free(r.old_schema);
+    stk__free(r.new_schema);
     stk__text_clear(&manifest);
     stk__free(publish);
     stk__free(r.from);

@@ -39,14 +39,14 @@ static char *name_of(void (*put)(stk__text *t, const char *pattern), const char 
     return t.data;
 }
 
-bool stk__set_owns(const char *pattern, const char *name)
+char *stk__set_schema_name(const char *pattern)
 {
-    if (stk__shard_fits(pattern, name, NULL))
-        return true;
-    char *schema = name_of(stk__schema_path, pattern);
-    const bool same = schema && strcmp(schema, name) == 0;
-    stk__free(schema);
-    return same;
+    return name_of(stk__schema_path, pattern);
+}
+
+bool stk__set_owns(const char *pattern, const char *schema_name, const char *name)
+{
+    return stk__shard_fits(pattern, name, NULL) || strcmp(schema_name, name) == 0;
 }
 
 /* The directory of the pattern, in which "%%" is a percent sign; "." where it has none. */
@@ -119,7 +119,8 @@ stk_status stk__set_new(const stk__set_config *config, stk__set **out, stk_error
     s->pattern = stk__strdup(base);
     s->name = name_of(stk__set_name, base);
     s->manifest_name = name_of(stk__manifest_path, base);
-    s->schema_name = name_of(stk__schema_path, base);
+    s->schema_name = stk__set_schema_name(base);
+    s->has_schema = config->schema;
     s->shards = config->shards;
     s->keep = config->keep;
     s->files = stk__calloc((size_t)config->shards, sizeof(stk__set_file *));
@@ -154,7 +155,7 @@ static bool is_new_name(const stk__set *s, const char *name)
 {
     int64_t number;
     if (strcmp(name, s->schema_name) == 0)
-        return true;
+        return s->has_schema;
     if (!stk__shard_fits(s->pattern, name, &number) || number >= s->shards)
         return false;
     stk__text t = STK__TEXT_INIT;
@@ -176,7 +177,7 @@ static stk_status check_other(const stk__set *s, const char *name, stk_error *er
         for (size_t i = 0; i < other.count && status == STK_OK; i++) {
             char why[600];
             snprintf(why, sizeof why, "belongs to the set of %.250s; choose another name, or remove that set", name);
-            if (stk__set_owns(s->pattern, other.files[i].name) && is_new_name(s, other.files[i].name))
+            if (stk__set_owns(s->pattern, s->schema_name, other.files[i].name) && is_new_name(s, other.files[i].name))
                 status = refuse(err, s->dir, other.files[i].name, why);
         }
         stk__manifest_clear(&other);
@@ -235,7 +236,7 @@ static stk_status look_at_name(const stk__set *s, const stk__manifest *old, cons
 {
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, s->manifest_name) == 0)
         return STK_OK;
-    if (old->pattern && stk__manifest_find(old, name) && stk__set_owns(s->pattern, name))
+    if (old->pattern && stk__manifest_find(old, name) && stk__set_owns(s->pattern, s->schema_name, name))
         return STK_OK;
     place->alone = false;
     if (stk__manifest_is_path(name))

@@ -32,6 +32,7 @@ typedef struct {
     stk__set *set;
     stk__tfrecord_writer **writers;
     int64_t rows;
+    bool done; /* a resumed run whose set has been published before */
 } write_state;
 
 typedef struct {
@@ -119,7 +120,15 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         return call->host->fail(err, STK_BUDGET,
                                 "%lld shards need %lld bytes of buffers, wanted at most half of the budget of %lld",
                                 (long long)s->shards, (long long)write_memory(call), (long long)budget);
-    const stk__set_config config = {.pattern = s->path, .shards = s->shards};
+    const stk_open_info *info = call->host->open_info(call);
+    if ((info->checkpoints || info->resumes) && s->compression != STK__PLAIN)
+        return call->host->fail(err, STK_INVALID,
+                                "compressed files cannot be gone on with after a stop, so that a run which writes them takes no "
+                                "checkpoints; leave out --checkpoint and --resume, or compression");
+    if (info->resumes)
+        return STK_OK; /* restore opens it */
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards, .schema = s->schema_name != NULL,
+                                    .keep = info->checkpoints};
     STK_TRY(stk__set_open(&config, &s->set, err));
     return open_writers(s, err);
 }
@@ -225,7 +234,7 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
 {
     write_state *s = call->state;
     const stk_bytes *records = batch->columns[0].data;
-    for (int64_t i = 0; i < batch->rows; i++, s->rows++)
+    for (int64_t i = 0; i < batch->rows && !s->done; i++, s->rows++)
         STK_TRY(
             stk__tfrecord_writer_add(s->writers[s->rows % s->shards], records[i].data, (size_t)records[i].size, err));
     return STK_OK;
@@ -245,11 +254,31 @@ static stk_status add_schema(write_state *s, stk_error *err)
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
+    if (s->done)
+        return STK_OK;
     for (int64_t i = 0; i < s->shards; i++)
         STK_TRY(stk__tfrecord_writer_end(s->writers[i], err));
     if (s->schema_name)
         STK_TRY(add_schema(s, err));
     return stk__set_publish(s->set, s->rows, err);
+}
+
+static stk_status write_save(const stk_call *call, char *out, size_t size, stk_error *err)
+{
+    const write_state *s = call->state;
+    stk__text t;
+    stk__text_fixed(&t, out, size);
+    return stk__set_save(s->set, s->rows, NULL, 0, &t, err);
+}
+
+static stk_status write_restore(const stk_call *call, const char *text, stk_error *err)
+{
+    write_state *s = call->state;
+    stk__text extra = STK__TEXT_INIT;
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards, .schema = s->schema_name != NULL};
+    const stk_status status = stk__set_resume(&config, text, &s->set, &s->rows, &s->done, &extra, err);
+    stk__text_clear(&extra);
+    return status != STK_OK || s->done ? status : open_writers(s, err);
 }
 
 static const char *const compression_choices[] = {"none", "gzip", "zlib", NULL};
@@ -285,4 +314,6 @@ const stk_op stk__op_write_tfrecord = {
     .memory = write_memory,
     .consume = write_consume,
     .finish = write_finish,
+    .save = write_save,
+    .restore = write_restore,
 };
