@@ -64,8 +64,8 @@ const char *stk__set_kept_at(const stk__set *set);
  * files there are neither the old set nor the new one. A directory that is not there, or cannot be read, is fine.
  */
 stk_status stk__sets_settle(const char *dir, stk_error *err);
-/* The same for the directories that a pattern of files looks at. */
-stk_status stk__sets_settle_pattern(const char *pattern, stk_error *err);
+/* The same for the directories that patterns of files look at. */
+stk_status stk__sets_settle_patterns(const char *const *patterns, size_t count, stk_error *err);
 
 /*
  * Compares files with the manifests that lie beside them: sizes must be theirs. For those of which `wild` is set (a pattern found

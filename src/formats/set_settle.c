@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "formats/set_impl.h"
+#include "formats/shard_names.h"
 
 #include "base/banned.h"
 
@@ -227,7 +228,7 @@ stk_status stk__sets_settle(const char *dir, stk_error *err)
 
 /* ---- from patterns to directories ---- */
 
-stk_status stk__sets_settle_pattern(const char *pattern, stk_error *err)
+static stk_status settle_pattern(const char *pattern, stk_error *err)
 {
     if (strcmp(pattern, "-") == 0 || stk__path_scheme(pattern))
         return STK_OK;
@@ -245,4 +246,19 @@ stk_status stk__sets_settle_pattern(const char *pattern, stk_error *err)
     stk__paths_clear(&dirs);
     stk__free(dir);
     return status;
+}
+
+/* Lists of names have one directory many times in a row. */
+stk_status stk__sets_settle_patterns(const char *const *patterns, size_t count, stk_error *err)
+{
+    const char *before = NULL;
+    size_t before_size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t size = (size_t)(stk__base_name(patterns[i]) - patterns[i]);
+        if (!before || size != before_size || memcmp(patterns[i], before, size) != 0)
+            STK_TRY(settle_pattern(patterns[i], err));
+        before = patterns[i];
+        before_size = size;
+    }
+    return STK_OK;
 }

@@ -241,22 +241,6 @@ static stk_status expand(stk__record_source *s, const char *pattern, stk_error *
     return stk_error_set(err, STK_IO, "no file matches '%s' but schemas and manifests of other files", pattern);
 }
 
-/* Sets that are being published are whole before names are looked up. Lists of names have one directory many times in a row. */
-static stk_status settle(const stk_strings *patterns, stk_error *err)
-{
-    const char *before = NULL;
-    size_t before_size = 0;
-    for (size_t i = 0; i < patterns->count; i++) {
-        const char *pattern = patterns->items[i], *slash = strrchr(pattern, '/');
-        const size_t size = slash ? (size_t)(slash - pattern) + 1 : 0;
-        if (!before || size != before_size || memcmp(pattern, before, size) != 0)
-            STK_TRY(stk__sets_settle_pattern(pattern, err));
-        before = pattern;
-        before_size = size;
-    }
-    return STK_OK;
-}
-
 /* Files that a pattern found must be all of their sets; those that were named are taken as they are. */
 static stk_status check_sets(const stk__record_source *s, const size_t *ends, const stk_strings *patterns, stk_error *err)
 {
@@ -276,7 +260,7 @@ static stk_status find_files(stk__record_source *s, const stk_strings *patterns,
     size_t *ends = stk__calloc(patterns->count + 1, sizeof *ends);
     stk_status status = ends ? STK_OK : stk__nomem(patterns->count * sizeof *ends, err);
     if (status == STK_OK && s->framing != STK__FRAMING_LINES)
-        status = settle(patterns, err);
+        status = stk__sets_settle_patterns(patterns->items, patterns->count, err); /* before names are looked up */
     for (size_t i = 0; i < patterns->count && status == STK_OK; i++) {
         status = expand(s, patterns->items[i], err);
         ends[i] = s->paths.count;
