@@ -292,17 +292,18 @@ def test_a_conversion_killed_again_and_again_is_done_in_the_end(program, directo
         file.write(b"mine")
     wanted["notes.txt"] = b"mine"
     for turn in range(1000):
-        more = ["--checkpoint", point, "--checkpoint-every", "40"] + (["--resume", point] if os.path.exists(point) else [])
+        more = ["--checkpoint", point, "--checkpoint-every", "40", "--step-time", "500us"] + (["--resume", point] if os.path.exists(point) else [])
         process = subprocess.Popen(command(program, text, *more), cwd=directory, stdin=subprocess.DEVNULL)
         try:
-            status = process.wait(timeout=random.uniform(0.02, 0.4) + turn * 0.005)
+            status = process.wait(timeout=random.uniform(0.02, 0.3) + turn * 0.01)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             continue
         assert status == 0, "turn %d ended with %d" % (turn, status)
         break
-    assert contents(out) == wanted and hidden(directory) == []
+    assert contents(out) == wanted and hidden(directory) == [] and hidden(out) == []
+    assert turn > 0, "it was never killed"
 
 
 def test_steps_with_a_checkpoint_publish_nothing_yet(program, directory):
