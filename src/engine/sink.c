@@ -57,17 +57,22 @@ stk_status stk__sink_save(const stk_pipeline *p, int64_t samples, char out[STK__
     return at_sink(p, sink->op->save(&sink->call, out, STK__SINK_TEXT, err), err);
 }
 
-stk_status stk__sink_restore(const stk_pipeline *p, const stk__checkpoint *c, bool other_world, stk_error *err)
+stk_status stk__sink_restore(const stk_pipeline *p, const stk__checkpoint *c, stk_error *err)
 {
     if (!publishes(p))
         return STK_OK;
     stk_status status = STK_OK;
+    int64_t world, rank;
+    uint64_t shards;
+    stk__shard_numbers(p, &world, &rank, &shards);
     if (!c->sink[0])
         status = stk_error_set(err, STK_MISMATCH, "the checkpoint is of a run that wrote no such output: its first %lld samples would "
                                                   "be missing",
                                (long long)c->samples);
-    else if (other_world)
-        status = stk_error_set(err, STK_MISMATCH, "a run that writes files cannot go on with another number of ranks");
+    else if (world != c->world || rank != c->rank)
+        status = stk_error_set(err, STK_MISMATCH, "a run that writes files goes on as the rank, of as many, that it was; the checkpoint is of rank "
+                                                  "%lld of %lld, this is %lld of %lld",
+                               (long long)c->rank, (long long)c->world, (long long)rank, (long long)world);
     else
         status = p->plan.sink->op->restore(&p->plan.sink->call, c->sink, err);
     return at_sink(p, status, err);

@@ -300,7 +300,7 @@ const stk_op stk__op_write_tfrecord = {
     .name = "write_tfrecord",
     .group = "sink",
     .since = "0.1",
-    .summary = "Write samples as TFRecord files: tf.train.Examples, or records as they are; whole or not at all.",
+    .summary = "Write samples as TFRecord files: tf.train.Examples, or records as they are; all appear together, with a manifest.",
     .example = "range(100) | write_tfrecord(\"out/part-%05d\", shards=4)",
     .options = write_options,
     .state_size = sizeof(write_state),

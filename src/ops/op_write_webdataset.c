@@ -333,7 +333,7 @@ const stk_op stk__op_write_webdataset = {
     .name = "write_webdataset",
     .group = "sink",
     .since = "0.1",
-    .summary = "Write samples as tar files, a member KEY.EXTENSION for each field; whole or not at all.",
+    .summary = "Write samples as tar files, a member KEY.EXTENSION for each field; all appear together, with a manifest.",
     .example = "range(100) | write_webdataset(\"out/part-%05d.tar\", shards=4, value=\"txt\")",
     .options = write_options,
     .state_size = sizeof(write_state),
