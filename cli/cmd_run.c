@@ -196,6 +196,8 @@ static stk_status run_close_outputs(run *r)
         return STK_OK;
     const stk_error before = r->err;
     const stk_status status = save_checkpoint(r);
+    if (keeps && !whole && status == STK_OK)
+        run_log(r, STK_LOG_INFO, "what was written so far is kept, hidden; --resume goes on with it");
     if (r->end != RUN_FAILED)
         return status;
     if (status != STK_OK)

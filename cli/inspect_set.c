@@ -38,12 +38,14 @@ static bool on_progress(void *arg, int64_t bytes)
 }
 
 /* What differs from the manifest goes into `trouble`; rows < 0 are not compared. */
-static void compare(const stk__manifest_file *f, int64_t bytes, int64_t rows, stk__file_digest digest, stk__text *trouble)
+static void compare(const stk__manifest_file *f, int64_t bytes, int64_t rows, stk__file_digest digest,
+                    stk__text *trouble)
 {
     if (bytes != f->bytes)
         stk__text_printf(trouble, "has %" PRId64 " bytes, wanted %" PRId64, bytes, f->bytes);
     if (rows >= 0 && rows != f->rows)
-        stk__text_printf(trouble, "%shas %" PRId64 " rows, wanted %" PRId64, trouble->length ? "; " : "", rows, f->rows);
+        stk__text_printf(trouble, "%shas %" PRId64 " rows, wanted %" PRId64, trouble->length ? "; " : "", rows,
+                         f->rows);
     if (digest.high != f->digest.high || digest.low != f->digest.low) {
         char found[33], wanted[33];
         stk__file_digest_print(digest, found);
@@ -52,8 +54,8 @@ static void compare(const stk__manifest_file *f, int64_t bytes, int64_t rows, st
     }
 }
 
-static stk_status find_manifest(const char *path, inspect_sets *sets, size_t *out_manifest, const stk__manifest_file **out,
-                                stk_error *err)
+static stk_status find_manifest(const char *path, inspect_sets *sets, size_t *out_manifest,
+                                const stk__manifest_file **out, stk_error *err)
 {
     char *dir = stk__set_dir_of(path);
     stk_status status = dir ? STK_OK : stk__nomem(strlen(path), err);
@@ -87,7 +89,8 @@ stk_status cli_compare_with_set(inspect_file *file, inspect_sets *sets, stk_erro
 /* ---- all files of a set ---- */
 
 /* A schema has no rows; of a shard, the records are counted. */
-static stk_status count_rows(const stk__manifest *m, const stk__manifest_file *f, const char *path, int64_t *out, stk_error *err)
+static stk_status count_rows(const stk__manifest *m, const stk__manifest_file *f, const char *path, int64_t *out,
+                             stk_error *err)
 {
     *out = -1;
     if (!stk__shard_fits(m->pattern, f->name, NULL))
@@ -215,8 +218,8 @@ static void put_json(stk__text *t, const set_page *page)
     stk__text_putc(t, '}');
 }
 
-stk_status cli_inspect_set(const char *path, bool verify, bool json, stk__text *out, int64_t *out_rows, int64_t *out_bad,
-                           stk_error *err)
+stk_status cli_inspect_set(const char *path, bool verify, bool json, stk__text *out, int64_t *out_rows,
+                           int64_t *out_bad, stk_error *err)
 {
     stk__manifest m;
     STK_TRY(stk__manifest_load(path, &m, NULL, err));

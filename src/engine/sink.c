@@ -29,9 +29,10 @@ stk_status stk__sink_check(const stk_pipeline *p, stk_error *err)
     const bool wanted = p->plan.config.checkpoints || stk__resumes(p);
     if (!wanted || !publishes(p) || p->plan.sink->op->save)
         return STK_OK;
-    stk_error_set(err, STK_INVALID,
-                  "cannot go on with its output after a stop, so that a run with it takes no checkpoints; leave out --checkpoint and "
-                  "--resume, or convert to write_tfrecord or write_webdataset first");
+    stk_error_set(
+        err, STK_INVALID,
+        "cannot go on with its output after a stop, so that a run with it takes no checkpoints; leave out --checkpoint and "
+        "--resume, or convert to write_tfrecord or write_webdataset first");
     return at_sink(p, STK_INVALID, err);
 }
 
@@ -45,13 +46,15 @@ stk_status stk__sink_save(const stk_pipeline *p, int64_t samples, char out[STK__
         return stk_error_set(err, STK_CANCELLED, "the run was stopped, and its sink with it");
     if (!sink->op->save || !p->plan.config.checkpoints)
         return at_sink(p,
-                       stk_error_set(err, STK_INVALID, "what it wrote would be lost to a run that goes on from this checkpoint; set "
-                                                       "config.checkpoints before the run, with a sink that can go on"),
+                       stk_error_set(err, STK_INVALID,
+                                     "what it wrote would be lost to a run that goes on from this checkpoint; set "
+                                     "config.checkpoints before the run, with a sink that can go on"),
                        err);
     if (p->start.samples + p->sunk != samples)
         return at_sink(p,
-                       stk_error_set(err, STK_INVALID, "got %lld of the %lld samples that were handed over; consume each batch before "
-                                                       "a checkpoint",
+                       stk_error_set(err, STK_INVALID,
+                                     "got %lld of the %lld samples that were handed over; consume each batch before "
+                                     "a checkpoint",
                                      (long long)(p->start.samples + p->sunk), (long long)samples),
                        err);
     return at_sink(p, sink->op->save(&sink->call, out, STK__SINK_TEXT, err), err);
@@ -66,13 +69,16 @@ stk_status stk__sink_restore(const stk_pipeline *p, const stk__checkpoint *c, st
     uint64_t shards;
     stk__shard_numbers(p, &world, &rank, &shards);
     if (!c->sink[0])
-        status = stk_error_set(err, STK_MISMATCH, "the checkpoint is of a run that wrote no such output: its first %lld samples would "
-                                                  "be missing",
+        status = stk_error_set(err, STK_MISMATCH,
+                               "the checkpoint is of a run that wrote no such output: its first %lld samples would "
+                               "be missing",
                                (long long)c->samples);
     else if (world != c->world || rank != c->rank)
-        status = stk_error_set(err, STK_MISMATCH, "a run that writes files goes on as the rank, of as many, that it was; the checkpoint is of rank "
-                                                  "%lld of %lld, this is %lld of %lld",
-                               (long long)c->rank, (long long)c->world, (long long)rank, (long long)world);
+        status = stk_error_set(
+            err, STK_MISMATCH,
+            "a run that writes files goes on as the rank, of as many, that it was; the checkpoint is of rank "
+            "%lld of %lld, this is %lld of %lld",
+            (long long)c->rank, (long long)c->world, (long long)rank, (long long)world);
     else
         status = p->plan.sink->op->restore(&p->plan.sink->call, c->sink, err);
     return at_sink(p, status, err);

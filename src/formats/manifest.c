@@ -58,8 +58,8 @@ stk_status stk__manifest_print(const stk__manifest *m, stk__text *out, stk_error
         stk__file_digest_print(f->digest, hex);
         stk__text_puts(out, i ? ",\n  {\"name\": " : "\n  {\"name\": ");
         stk__json_put_bytes(out, (const uint8_t *)f->name, strlen(f->name));
-        stk__text_printf(out, ", \"bytes\": %" PRId64 ", \"rows\": %" PRId64 ", \"xxh3_128\": \"%s\"}", f->bytes, f->rows,
-                         hex);
+        stk__text_printf(out, ", \"bytes\": %" PRId64 ", \"rows\": %" PRId64 ", \"xxh3_128\": \"%s\"}", f->bytes,
+                         f->rows, hex);
     }
     stk__text_puts(out, "]}\n");
     return out->failed ? stk__nomem(out->length, err) : STK_OK;

@@ -23,7 +23,7 @@ typedef struct stk__set_config {
     const char *pattern; /* "out/part-%05d"; checked, with numbers in its last part alone */
     int64_t shards;
     bool schema; /* NAME.schema.json will be added */
-    bool keep; /* checkpoints will be made: what is written outlives the run until it is published */
+    bool keep;   /* checkpoints will be made: what is written outlives the run until it is published */
 } stk__set_config;
 
 /*
@@ -47,13 +47,14 @@ void stk__set_close(stk__set *set);
  * Syncs what was written and appends, to `out`, one word or more that stk__set_resume takes; `extra` (may be empty) is handed back
  * there. After publication: that it is done.
  */
-stk_status stk__set_save(stk__set *set, int64_t rows, const void *extra, size_t extra_size, stk__text *out, stk_error *err);
+stk_status stk__set_save(stk__set *set, int64_t rows, const void *extra, size_t extra_size, stk__text *out,
+                         stk_error *err);
 /*
  * Goes on where `token` was made. MISMATCH when what was kept is gone, or is not what it was then. *out_done: the set has been
  * published since, so there is nothing to write; there are no shards then, and publish does nothing.
  */
-stk_status stk__set_resume(const stk__set_config *config, const char *token, stk__set **out, int64_t *out_rows, bool *out_done,
-                           stk__text *out_extra, stk_error *err);
+stk_status stk__set_resume(const stk__set_config *config, const char *token, stk__set **out, int64_t *out_rows,
+                           bool *out_done, stk__text *out_extra, stk_error *err);
 /* The hidden directory, for messages. */
 const char *stk__set_kept_at(const stk__set *set);
 

@@ -106,23 +106,26 @@ static stk_status trouble(const char *path, stk_error *err)
 
 stk_status stk__set_size_error(const char *path, int64_t found, int64_t wanted, const char *manifest, stk_error *err)
 {
-    stk_error_set(err, STK_CORRUPT, "has %" PRId64 " bytes, but was published with %" PRId64 " (%.400s): write the set anew, or "
-                                    "remove the manifest to read the file as it is",
+    stk_error_set(err, STK_CORRUPT,
+                  "has %" PRId64 " bytes, but was published with %" PRId64 " (%.400s): write the set anew, or "
+                  "remove the manifest to read the file as it is",
                   found, wanted, manifest);
     return trouble(path, err);
 }
 
 static stk_status missing_error(const stk__set_dir *d, size_t manifest, const char *name, stk_error *err)
 {
-    stk_error_set(err, STK_CORRUPT, "file '%.250s' of this set is missing; write the set anew, or remove the manifest to read what "
-                                    "is there",
+    stk_error_set(err, STK_CORRUPT,
+                  "file '%.250s' of this set is missing; write the set anew, or remove the manifest to read what "
+                  "is there",
                   name);
     return trouble(d->paths[manifest], err);
 }
 
 static stk_status extra_error(const char *path, const char *manifest, stk_error *err)
 {
-    stk_error_set(err, STK_CORRUPT, "looks like a file of the set of '%.400s', which does not list it; remove it, or the manifest",
+    stk_error_set(err, STK_CORRUPT,
+                  "looks like a file of the set of '%.400s', which does not list it; remove it, or the manifest",
                   manifest);
     return trouble(path, err);
 }

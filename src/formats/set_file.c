@@ -167,8 +167,8 @@ void stk__set_file_close(stk__set_file *f)
     stk__free(f);
 }
 
-stk_status stk__digest_of_file(const char *path, bool (*progress)(void *arg, int64_t bytes), void *arg, int64_t *out_bytes,
-                               stk__file_digest *out, stk_error *err)
+stk_status stk__digest_of_file(const char *path, bool (*progress)(void *arg, int64_t bytes), void *arg,
+                               int64_t *out_bytes, stk__file_digest *out, stk_error *err)
 {
     int fd;
     stk__file_id id;

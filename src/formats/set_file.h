@@ -30,7 +30,7 @@ const char *stk__set_file_path(const stk__set_file *f);
 void stk__set_file_close(stk__set_file *f);
 
 /* Size and digest of a file that is there. `progress` (may be NULL) is told how many bytes were read; false cancels. */
-stk_status stk__digest_of_file(const char *path, bool (*progress)(void *arg, int64_t bytes), void *arg, int64_t *out_bytes,
-                               stk__file_digest *out, stk_error *err);
+stk_status stk__digest_of_file(const char *path, bool (*progress)(void *arg, int64_t bytes), void *arg,
+                               int64_t *out_bytes, stk__file_digest *out, stk_error *err);
 
 #endif

@@ -166,7 +166,8 @@ static stk_status collect_state(stk__set *s, int64_t rows, const void *extra, si
     return STK_OK;
 }
 
-static stk_status save_state(stk__set *s, int64_t rows, const void *extra, size_t extra_size, stk__text *out, stk_error *err)
+static stk_status save_state(stk__set *s, int64_t rows, const void *extra, size_t extra_size, stk__text *out,
+                             stk_error *err)
 {
     stk__set_state state;
     stk__text text = STK__TEXT_INIT;
@@ -195,7 +196,8 @@ static stk_status save_state(stk__set *s, int64_t rows, const void *extra, size_
     return status;
 }
 
-stk_status stk__set_save(stk__set *s, int64_t rows, const void *extra, size_t extra_size, stk__text *out, stk_error *err)
+stk_status stk__set_save(stk__set *s, int64_t rows, const void *extra, size_t extra_size, stk__text *out,
+                         stk_error *err)
 {
     if (!s->published)
         return save_state(s, rows, extra, extra_size, out, err);
@@ -256,7 +258,8 @@ static stk_status find_kept(stk__set *s, stk_error *err)
         else
             gone = path;
     }
-    stk_error_set(err, STK_MISMATCH, "the output that was kept for this checkpoint, '%.500s', is gone: start again without --resume",
+    stk_error_set(err, STK_MISMATCH,
+                  "the output that was kept for this checkpoint, '%.500s', is gone: start again without --resume",
                   gone ? gone : s->dir);
     stk__free(gone);
     return STK_MISMATCH;
@@ -278,10 +281,11 @@ static stk_status find_state(stk__set *s, stk__file_digest wanted, stk__set_stat
         }
         stk__free(text);
     }
-    return stk_error_set(err, STK_MISMATCH,
-                         "the output kept in '%.500s' is not that of this checkpoint, but of a later or of another run: start again "
-                         "without --resume",
-                         s->hidden.temp);
+    return stk_error_set(
+        err, STK_MISMATCH,
+        "the output kept in '%.500s' is not that of this checkpoint, but of a later or of another run: start again "
+        "without --resume",
+        s->hidden.temp);
 }
 
 /* What the end of a run that was killed there has put beside the shards. */
@@ -317,8 +321,9 @@ static stk_status reopen_files(stk__set *s, const stk__set_state *state, stk_err
             *err = found;
         if (status == STK_NOMEM)
             return status;
-        return stk_error_set(err, STK_MISMATCH, "file %" PRId64 " of the output kept in '%.400s' is not as it was (%.300s): start "
-                                                "again without --resume",
+        return stk_error_set(err, STK_MISMATCH,
+                             "file %" PRId64 " of the output kept in '%.400s' is not as it was (%.300s): start "
+                             "again without --resume",
                              i, s->hidden.temp, found.message);
     }
     return STK_OK;
@@ -330,8 +335,9 @@ static stk_status resume_kept(stk__set *s, stk__file_digest wanted, int64_t *out
     STK_TRY(find_state(s, wanted, &state, err));
     stk_status status = STK_OK;
     if (strcmp(state.pattern, s->pattern) != 0 || state.count != (size_t)s->shards)
-        status = stk_error_set(err, STK_MISMATCH, "the checkpoint is of %zu files '%.250s', wanted %" PRId64 " of '%.250s'",
-                               state.count, state.pattern, s->shards, s->pattern);
+        status =
+            stk_error_set(err, STK_MISMATCH, "the checkpoint is of %zu files '%.250s', wanted %" PRId64 " of '%.250s'",
+                          state.count, state.pattern, s->shards, s->pattern);
     if (status == STK_OK)
         status = open_data(s, err);
     if (status == STK_OK) {
@@ -368,15 +374,18 @@ static bool read_token(const char *token, int64_t *rows, bool *done, stk__file_d
     return stk__file_digest_parse(end + (*done ? 6 : 1), digest);
 }
 
-static stk_status resume_set(stk__set *s, const char *token, int64_t *out_rows, bool *out_done, stk__text *extra, stk_error *err)
+static stk_status resume_set(stk__set *s, const char *token, int64_t *out_rows, bool *out_done, stk__text *extra,
+                             stk_error *err)
 {
     stk__file_digest digest;
     if (!read_token(token, out_rows, out_done, &digest))
-        return stk_error_set(err, STK_MISMATCH, "the checkpoint says '%.60s' of its output, which is not understood", token);
+        return stk_error_set(err, STK_MISMATCH, "the checkpoint says '%.60s' of its output, which is not understood",
+                             token);
     STK_TRY(stk__sets_settle(s->dir, err));
     if (*out_done) {
         if (!is_published(s, digest))
-            return stk_error_set(err, STK_MISMATCH, "the run was done, but the set in '%.400s' is not the one that it wrote", s->dir);
+            return stk_error_set(err, STK_MISMATCH,
+                                 "the run was done, but the set in '%.400s' is not the one that it wrote", s->dir);
         stk__set_keep_forget(s);
     } else {
         stk__set_place place;
@@ -389,12 +398,13 @@ static stk_status resume_set(stk__set *s, const char *token, int64_t *out_rows, 
     return *out_done ? STK_OK : resume_kept(s, digest, out_rows, extra, err);
 }
 
-stk_status stk__set_resume(const stk__set_config *config, const char *token, stk__set **out, int64_t *out_rows, bool *out_done,
-                           stk__text *out_extra, stk_error *err)
+stk_status stk__set_resume(const stk__set_config *config, const char *token, stk__set **out, int64_t *out_rows,
+                           bool *out_done, stk__text *out_extra, stk_error *err)
 {
     stk__set *s;
     stk__set_config kept = *config;
-    kept.keep = true; /* also where this run makes no checkpoints: the one that it came from stays good until it is through */
+    kept.keep =
+        true; /* also where this run makes no checkpoints: the one that it came from stays good until it is through */
     STK_TRY(stk__set_new(&kept, &s, err));
     const stk_status status = resume_set(s, token, out_rows, out_done, out_extra, err);
     if (status != STK_OK) {

@@ -177,8 +177,9 @@ static stk_status publish_among(stk__set *s, stk_error *err)
     s->published = true;
     status = stk__set_roll(s->dir, s->name, err);
     if (status != STK_OK)
-        stk__error_prefix(err, "the set is written and takes the place of the older one as soon as a reader or writer comes by, but "
-                               "not all of it could be moved there now: ");
+        stk__error_prefix(
+            err, "the set is written and takes the place of the older one as soon as a reader or writer comes by, but "
+                 "not all of it could be moved there now: ");
     return status;
 }
 

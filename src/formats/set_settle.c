@@ -48,7 +48,8 @@ static stk_status roll_error(const roll *r, const char *name, const char *what, 
 }
 
 /* A manifest in one of the two directories; *out_found false: there is none. */
-static stk_status load(const char *dir, const char *name, stk__manifest *out, char **out_schema, bool *out_found, stk_error *err)
+static stk_status load(const char *dir, const char *name, stk__manifest *out, char **out_schema, bool *out_found,
+                       stk_error *err)
 {
     char *path = stk__set_join(dir, name);
     if (!path)
@@ -80,8 +81,9 @@ static stk_status move_new(const roll *r, stk_error *err)
         const stk__manifest_file *f = &r->new.files[i];
         struct stat st;
         if (!stk__set_owns(r->new.pattern, r->new_schema, f->name))
-            return stk_error_set(err, STK_CORRUPT, "the manifest in '%.500s' lists '%.250s', which is no name of its pattern",
-                                 r->from, f->name);
+            return stk_error_set(err, STK_CORRUPT,
+                                 "the manifest in '%.500s' lists '%.250s', which is no name of its pattern", r->from,
+                                 f->name);
         if (renameat(r->from_fd, f->name, r->dir_fd, f->name) == 0)
             continue;
         /* Moved before by one who was killed then. */
@@ -154,7 +156,8 @@ stk_status stk__set_roll(const char *dir, const char *name, stk_error *err)
 static size_t set_of(const char *entry)
 {
     const size_t n = strlen(entry), ending = strlen(STK__PUBLISH_SUFFIX);
-    return entry[0] == '.' && n > ending + 1 && strcmp(entry + n - ending, STK__PUBLISH_SUFFIX) == 0 ? n - ending - 1 : 0;
+    return entry[0] == '.' && n > ending + 1 && strcmp(entry + n - ending, STK__PUBLISH_SUFFIX) == 0 ? n - ending - 1
+                                                                                                     : 0;
 }
 
 static void wait_a_little(void)
@@ -173,7 +176,8 @@ static stk_status take_over(int fd, const char *path, bool *out_gone, stk_error 
             return STK_OK;
         wait_a_little();
     }
-    return stk_error_set(err, STK_IO, "a set is being published here, for more than %d s; try again later", WAIT_MS / 1000);
+    return stk_error_set(err, STK_IO, "a set is being published here, for more than %d s; try again later",
+                         WAIT_MS / 1000);
 }
 
 /* Only what we, or for root the owner of the directory, left there: a stranger must not have us move files. */
@@ -198,8 +202,9 @@ static stk_status settle_one(const char *dir, const char *entry, size_t name_siz
     if (status == STK_OK && !gone)
         status = is_ours(fd, dir) ? stk__set_roll(dir, name, err) : stk_error_set(err, STK_IO, "it is of another user");
     if (status != STK_OK) {
-        stk__error_prefix(err, "a set was being published here when its writer was killed, and cannot be brought to its end; run "
-                               "`stoker inspect` on the files as a user who may write there: ");
+        stk__error_prefix(
+            err, "a set was being published here when its writer was killed, and cannot be brought to its end; run "
+                 "`stoker inspect` on the files as a user who may write there: ");
         if (err && path)
             snprintf(err->file, sizeof err->file, "%s", path);
     }

@@ -92,5 +92,6 @@ stk_status stk__set_state_parse(const char *text, size_t size, stk__set_state *o
     if (status == STK_OK)
         return STK_OK;
     stk__set_state_clear(out);
-    return status == STK_MISMATCH ? stk_error_set(err, STK_MISMATCH, "the state of the kept output is damaged") : status;
+    return status == STK_MISMATCH ? stk_error_set(err, STK_MISMATCH, "the state of the kept output is damaged")
+                                  : status;
 }

@@ -103,8 +103,9 @@ static stk_status check_lengths(const stk__set *s, stk_error *err)
 {
     if (strlen(s->manifest_name) <= NAME_MAX && strlen(s->name) + strlen(STK__PUBLISH_SUFFIX) < NAME_MAX)
         return STK_OK;
-    return stk_error_set(err, STK_INVALID, "'%.250s' is too long for the name of a set: its manifest would have %zu bytes, wanted "
-                                           "at most %d",
+    return stk_error_set(err, STK_INVALID,
+                         "'%.250s' is too long for the name of a set: its manifest would have %zu bytes, wanted "
+                         "at most %d",
                          s->name, strlen(s->manifest_name), NAME_MAX);
 }
 
@@ -198,13 +199,15 @@ static stk_status load_old(const stk__set *s, stk__manifest *out, stk_error *err
         status = stk__manifest_load(path, out, NULL, err);
     stk__free(path);
     if (status != STK_OK) {
-        stk__error_prefix(err, "cannot be read, so what is the old set is not known; remove it, or choose another name: ");
+        stk__error_prefix(err,
+                          "cannot be read, so what is the old set is not known; remove it, or choose another name: ");
         return status;
     }
     if (!out->pattern || strcmp(out->pattern, s->pattern) == 0)
         return STK_OK;
     char why[700];
-    snprintf(why, sizeof why, "is of the set '%.250s', which is not replaced by '%.250s'; remove that set, or choose another name",
+    snprintf(why, sizeof why,
+             "is of the set '%.250s', which is not replaced by '%.250s'; remove that set, or choose another name",
              out->pattern, s->pattern);
     stk__manifest_clear(out);
     return refuse(err, s->dir, s->manifest_name, why);
@@ -242,9 +245,10 @@ static stk_status look_at_name(const stk__set *s, const stk__manifest *old, cons
     if (stk__manifest_is_path(name))
         return check_other(s, name, err);
     if (stk__shard_fits(s->pattern, name, NULL) && !is_new_name(s, name))
-        return refuse(err, s->dir, name,
-                      "is there already and not of this set, but readers would take it for a part of it; remove it, or choose "
-                      "another name");
+        return refuse(
+            err, s->dir, name,
+            "is there already and not of this set, but readers would take it for a part of it; remove it, or choose "
+            "another name");
     return STK_OK;
 }
 

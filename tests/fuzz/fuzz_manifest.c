@@ -28,7 +28,8 @@ static void read_manifest(const char *text, size_t size)
     }
     for (size_t i = 0; i < m.count; i++) {
         const stk__manifest_file *f = &m.files[i];
-        check(f->name[0] && !strchr(f->name, '/') && f->bytes >= 0 && f->rows >= 0 && stk__manifest_find(&m, f->name) == f);
+        check(f->name[0] && !strchr(f->name, '/') && f->bytes >= 0 && f->rows >= 0 &&
+              stk__manifest_find(&m, f->name) == f);
         stk__shard_fits(m.pattern, f->name, NULL);
     }
     check(stk__manifest_print(&m, &once, &err) == STK_OK);

@@ -40,12 +40,24 @@ static void name_fits_a_pattern_that_can_give_it(void **state)
         const char *pattern, *name;
         int64_t number; /* -1: it does not fit */
     } cases[] = {
-        {"part-%05d", "part-00012", 12},     {"part-%05d", "part-123456", 123456}, {"part-%05d", "part-0012", -1},
-        {"part-%05d", "part-000012", -1},    {"part-%05d", "part-00012.gz", -1},   {"part-%05d", "part-", -1},
-        {"part-%05d", "part-0001x", -1},     {"%d.tar", "0.tar", 0},               {"%d.tar", "00.tar", -1},
-        {"%d.tar", "17.tar", 17},            {"%d-of-%d", "3-of-8", 3},            {"%d-of-%d", "3-of-", -1},
-        {"a%%%d", "a%7", 7},                 {"a%%%d", "a7", -1},                  {"a.tfrecord", "a.tfrecord", 0},
-        {"a.tfrecord", "a.tfrecord2", -1},   {"%d5", "125", 12},                   {"part-%05d", "part.manifest.json", -1},
+        {"part-%05d", "part-00012", 12},
+        {"part-%05d", "part-123456", 123456},
+        {"part-%05d", "part-0012", -1},
+        {"part-%05d", "part-000012", -1},
+        {"part-%05d", "part-00012.gz", -1},
+        {"part-%05d", "part-", -1},
+        {"part-%05d", "part-0001x", -1},
+        {"%d.tar", "0.tar", 0},
+        {"%d.tar", "00.tar", -1},
+        {"%d.tar", "17.tar", 17},
+        {"%d-of-%d", "3-of-8", 3},
+        {"%d-of-%d", "3-of-", -1},
+        {"a%%%d", "a%7", 7},
+        {"a%%%d", "a7", -1},
+        {"a.tfrecord", "a.tfrecord", 0},
+        {"a.tfrecord", "a.tfrecord2", -1},
+        {"%d5", "125", 12},
+        {"part-%05d", "part.manifest.json", -1},
         {"%d", "99999999999999999999", -1},
     };
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
@@ -96,13 +108,26 @@ static void manifest_reads_back(void **state)
 static void manifest_refuses_what_makes_no_sense(void **state)
 {
     static const char *const texts[] = {
-        "", "[]", "{}", "{\"stoker_manifest\": 2}", TEXT("\"\"", FILE_TEXT), TEXT("\"a/b\"", FILE_TEXT), TEXT("7", FILE_TEXT),
-        TEXT("\"a\"", FILE_TEXT "," FILE_TEXT), TEXT("\"a\"", "1"),
-        TEXT("\"a\"", "{\"name\": \"..\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
-        TEXT("\"a\"", "{\"name\": \"/etc/passwd\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
-        TEXT("\"a\"", "{\"name\": \"a\", \"bytes\": -1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
-        TEXT("\"a\"", "{\"name\": \"a\", \"bytes\": 1, \"rows\": 1.5, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
-        TEXT("\"a\"", "{\"name\": \"a\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789ABCDEF0123456789abcdef\"}"),
+        "",
+        "[]",
+        "{}",
+        "{\"stoker_manifest\": 2}",
+        TEXT("\"\"", FILE_TEXT),
+        TEXT("\"a/b\"", FILE_TEXT),
+        TEXT("7", FILE_TEXT),
+        TEXT("\"a\"", FILE_TEXT "," FILE_TEXT),
+        TEXT("\"a\"", "1"),
+        TEXT("\"a\"",
+             "{\"name\": \"..\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
+        TEXT(
+            "\"a\"",
+            "{\"name\": \"/etc/passwd\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
+        TEXT("\"a\"",
+             "{\"name\": \"a\", \"bytes\": -1, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
+        TEXT("\"a\"",
+             "{\"name\": \"a\", \"bytes\": 1, \"rows\": 1.5, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}"),
+        TEXT("\"a\"",
+             "{\"name\": \"a\", \"bytes\": 1, \"rows\": 1, \"xxh3_128\": \"0123456789ABCDEF0123456789abcdef\"}"),
         TEXT("\"a\"", "{\"name\": \"a\", \"bytes\": 1, \"rows\": 1}"),
     };
     stk__manifest m;
@@ -133,8 +158,13 @@ static void manifest_with_too_many_values_is_not_parsed(void **state)
 static void state_reads_back(void **state)
 {
     stk__set_state_file files[] = {{0, {1, 2}}, {INT64_MAX, {3, 4}}};
-    stk__set_state s = {.pattern = (char *)(uintptr_t)"a-%d\n7 ", .rows = 9, .files = files, .count = 2,
-                        .extra = (char *)(uintptr_t)"x\0y", .extra_size = 4}, back;
+    stk__set_state s = {.pattern = (char *)(uintptr_t) "a-%d\n7 ",
+                        .rows = 9,
+                        .files = files,
+                        .count = 2,
+                        .extra = (char *)(uintptr_t) "x\0y",
+                        .extra_size = 4},
+                   back;
     stk__text t = STK__TEXT_INIT;
     stk__set_state_print(&s, &t);
     assert_int_equal(stk__set_state_parse(t.data, t.length, &back, NULL), STK_OK);

@@ -121,14 +121,15 @@ static void cut_off(int old, int new, int steps)
     make_file("out/notes", "mine");
     write_set("new/part-%d", "new", new);
     assert_int_equal(rename(in_dir("new"), in_dir("out/.part.stk-publish")), 0);
-    for (int i = new; i < old && steps > 0; i++, steps--) {
+    for (int i = new; i < old &&steps > 0; i++, steps--) {
         snprintf(path, sizeof path, "%s/part-%d", in_dir("out"), i);
         assert_int_equal(unlink(path), 0);
     }
-    for (int i = 0; i < new && steps > 0; i++, steps--)
+    for (int i = 0; i < new &&steps > 0; i++, steps--)
         move("out/.part.stk-publish", "out", i);
     if (steps > 0)
-        assert_int_equal(rename(in_dir("out/.part.stk-publish/part.manifest.json"), in_dir("out/part.manifest.json")), 0);
+        assert_int_equal(rename(in_dir("out/.part.stk-publish/part.manifest.json"), in_dir("out/part.manifest.json")),
+                         0);
 }
 
 static void publication_that_was_cut_off_is_brought_to_its_end(void **state)
@@ -180,8 +181,9 @@ static void living_publisher_is_waited_for(void **state)
 /* A manifest that was put there must not name files to be moved or removed that are none of a set. */
 static void hostile_publication_moves_nothing_else(void **state)
 {
-    static const char text[] = "{\"stoker_manifest\": 1, \"pattern\": \"part-%d\", \"rows\": 1, \"files\": [{\"name\": \"notes\", "
-                               "\"bytes\": 4, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}]}";
+    static const char text[] =
+        "{\"stoker_manifest\": 1, \"pattern\": \"part-%d\", \"rows\": 1, \"files\": [{\"name\": \"notes\", "
+        "\"bytes\": 4, \"rows\": 1, \"xxh3_128\": \"0123456789abcdef0123456789abcdef\"}]}";
     stk_error err;
     stk_error_clear(&err);
     write_set("out/part-%d", "old", 2);
@@ -284,7 +286,8 @@ static void readers_want_whole_sets(void **state)
     char *items[] = {stk__strdup(in_dir("out/part-0")), stk__strdup(in_dir("out/part-1"))};
     const stk__paths paths = {.items = items, .count = 2, .capacity = 2};
     const bool wild[] = {true, true}, named[] = {false, false};
-    assert_int_equal(stk__sets_check(&paths, wild, NULL), STK_OK); /* a part of it by its pattern, while all of it is there */
+    assert_int_equal(stk__sets_check(&paths, wild, NULL),
+                     STK_OK); /* a part of it by its pattern, while all of it is there */
     assert_int_equal(unlink(in_dir("out/part-2")), 0);
     assert_int_equal(stk__sets_check(&paths, wild, NULL), STK_CORRUPT);
     assert_int_equal(stk__sets_check(&paths, named, NULL), STK_OK);
