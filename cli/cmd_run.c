@@ -78,6 +78,7 @@ static int run_configure(run *r, const cli_arguments *arguments)
     if (code != CLI_OK)
         return code;
     r->config.resume_path = o->resume;
+    r->config.checkpoints = o->checkpoint != NULL;
     r->config.stall_ns = o->stall_ns;
     r->config.on_demand = o->on_demand;
     r->config.log = run_log;
@@ -182,15 +183,21 @@ static stk_status run_batches(run *r)
     }
 }
 
-/* Output that is whole gets published; then the place is kept, also after a failure to read on. */
+/* Output that is whole gets published, what is not is kept with the checkpoint where there is one; then the place is kept, also after
+   a failure to read on. */
 static stk_status run_close_outputs(run *r)
 {
-    if (r->end == RUN_COMPLETE || r->end == RUN_STEPS_DONE)
+    const bool keeps = stk_pipeline_keeps_output(r->pipeline);
+    const bool whole = r->end == RUN_COMPLETE || (r->end == RUN_STEPS_DONE && !keeps);
+    if (whole)
         STK_TRY(stk_pipeline_finish(r->pipeline, &r->err));
-    if (!r->options->checkpoint || r->saved_batches == r->batches_taken)
+    /* Once it is published, a checkpoint from before that would want what was kept. */
+    if (!r->options->checkpoint || (r->saved_batches == r->batches_taken && !(whole && keeps)))
         return STK_OK;
     const stk_error before = r->err;
     const stk_status status = save_checkpoint(r);
+    if (keeps && !whole && status == STK_OK)
+        run_log(r, STK_LOG_INFO, "what was written so far is kept, hidden; --resume goes on with it");
     if (r->end != RUN_FAILED)
         return status;
     if (status != STK_OK)
@@ -345,7 +352,8 @@ const cli_command cli_command_run = {
              "standard output; the live line, notes and the summary go to standard error. FILE may be '-' for standard "
              "input.\n"
              "Ctrl-C ends cleanly: the checkpoint is written, files of a sink do not appear. A second one ends at "
-             "once.",
+             "once. With --checkpoint, what write_tfrecord and write_webdataset have written by then, or by --steps N, is kept in a "
+             "hidden directory, and --resume goes on with it; other sinks of files take no checkpoints.",
     .options = run_options_table,
     .examples = run_examples,
     .complete = CLI_FILES,

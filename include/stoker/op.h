@@ -204,6 +204,8 @@ typedef struct stk_open_info {
     uint64_t seed;
     bool exact;            /* nothing may be approximated */
     bool repeats;          /* samples are visited more than once */
+    bool checkpoints;      /* sinks: `save` will be called, and what was written is to outlive a run that does not end well */
+    bool resumes;          /* sinks: `restore` comes before the first batch; what was written lies there already */
 } stk_open_info;
 
 /* Functions of the engine. Use the stk_... wrappers below. */
@@ -333,6 +335,11 @@ typedef struct stk_op {
     const char *(*label)(const void *state);
     /* Optional, sources: what label i stands for, the name of a class; NULL past the last. Lives until close. */
     const char *(*class_name)(const stk_call *call, int64_t i);
+    /* Optional, sinks that can go on after a stop. save: all that was consumed is on the disk, and `out`, of `size` bytes, gets a line
+       of text that tells `restore`, in another process, where that is; it goes into the checkpoint. A sink with finish and without
+       these is refused where checkpoints are made. */
+    stk_status (*save)(const stk_call *call, char *out, size_t size, stk_error *err);
+    stk_status (*restore)(const stk_call *call, const char *text, stk_error *err);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);

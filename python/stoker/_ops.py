@@ -1084,7 +1084,8 @@ class PipelineOps:
         level: int = 6,
         schema: bool = True,
     ) -> Pipeline:
-        """Write samples as TFRecord files: tf.train.Examples, or records as they are; whole or not at all.
+        """Write samples as TFRecord files: tf.train.Examples, or records as they are; all appear together, with a
+        manifest.
 
         Args:
             path: where to; %05d stands for the number of the shard, a second one for how many.
@@ -1115,7 +1116,7 @@ class PipelineOps:
         key: str | None = None,
         **fields: str,
     ) -> Pipeline:
-        """Write samples as tar files, a member KEY.EXTENSION for each field; whole or not at all.
+        """Write samples as tar files, a member KEY.EXTENSION for each field; all appear together, with a manifest.
 
         Args:
             path: where to; %05d stands for the number of the shard, a second one for how many.

@@ -46,6 +46,8 @@ void stk__checkpoint_print(const stk__checkpoint *c, stk__text *t)
 #define PUT_ROW(name) put_array(t, #name, c->name, (int)STK_COUNT(c->name));
     ROW_LIST(PUT_ROW)
 #undef PUT_ROW
+    if (c->sink[0])
+        stk__text_printf(t, "sink %s\n", c->sink);
     if (!t->failed)
         stk__text_printf(t, "check %016" PRIx64 "\n", (uint64_t)XXH3_64bits(t->data, t->length));
 }
@@ -94,6 +96,10 @@ static bool read_line(stk__checkpoint *c, char *line)
         return read_array(space, c->name, (int)STK_COUNT(c->name));
     ROW_LIST(GET_ROW)
 #undef GET_ROW
+    if (IS("sink") && strlen(space + 1) < sizeof c->sink) {
+        memcpy(c->sink, space + 1, strlen(space + 1) + 1);
+        return true;
+    }
 #undef IS
     return false;
 }
@@ -228,6 +234,7 @@ static stk_status print_place(stk_pipeline *p, stk__text *out, stk_error *err)
 {
     stk__checkpoint c;
     take_place(p, &c);
+    STK_TRY(stk__sink_save(p, c.samples, c.sink, err));
     stk__shard_numbers(p, &c.world, &c.rank, &c.shards);
     if (p->direct && !stk__chain_inelastic(&p->plan.chain))
         stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);

@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/run.h"
 
@@ -193,6 +194,9 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(check_config(config, err));
     p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    STK_TRY(stk__sink_check(p, err));
+    p->open_info.checkpoints = config->checkpoints;
+    p->open_info.resumes = stk__resumes(p);
     if (stk__resumes(p))
         STK_TRY(stk__resume_read(p, err));
     p->open_info.repeats = stk__plan_repeats(&p->plan);
@@ -436,7 +440,9 @@ stk_status stk_pipeline_consume(stk_pipeline *p, const stk_batch *batch, stk_err
     if (!p->plan.sink)
         return STK_OK;
     STK_TRY(check_open(p, err));
-    return at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err);
+    STK_TRY(at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err));
+    p->sunk += batch->rows;
+    return STK_OK;
 }
 
 stk_status stk_pipeline_finish(stk_pipeline *p, stk_error *err)

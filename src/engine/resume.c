@@ -328,5 +328,8 @@ stk_status stk__resume_read(stk_pipeline *p, stk_error *err)
 
 stk_status stk__resume_apply(stk_pipeline *p, stk_error *err)
 {
-    return named(p, go_there(p, p->resumed, err), err);
+    stk_status status = go_there(p, p->resumed, err);
+    if (status == STK_OK)
+        status = stk__sink_restore(p, p->resumed, err);
+    return named(p, status, err);
 }

@@ -241,6 +241,7 @@ struct stk_pipeline {
 
     /* consumer only */
     stk__place start; /* where a resumed run began */
+    int64_t sunk; /* samples that the sink got in this run */
     stk_digest *digest; /* the caller's; checkpoints carry its value along */
     bool resumed_digest;
     uint64_t digest_high, digest_low; /* from the checkpoint */
