@@ -147,6 +147,10 @@ static stk_status take_batch(run *r, const stk_batch *batch, int64_t asked_ns)
 
 static stk_status save_checkpoint(run *r)
 {
+    /* What the checkpoint passes over has been printed, whatever happens next. */
+    cli_out_flush();
+    if (cli_out_failed())
+        return stk_error_set(&r->err, STK_IO, "cannot write to standard output");
     STK_TRY(stk_pipeline_checkpoint(r->pipeline, r->options->checkpoint, &r->err));
     r->saved_batches = r->batches_taken;
     return STK_OK;
@@ -212,8 +216,10 @@ static void run_loop(run *r)
     cli_run_live_start(r);
     stk_status status = run_batches(r);
     r->end_ns = stk__now_ns();
+    cli_interrupts_grace(CLI_GRACE_SAVING_S);
     if (status == STK_OK)
         status = run_close_outputs(r);
+    cli_interrupts_grace(CLI_GRACE_S);
     if (status != STK_OK)
         r->end = cli_out_closed() ? RUN_OUTPUT_CLOSED : RUN_FAILED;
     cli_run_live_stop(r);
@@ -351,9 +357,10 @@ const cli_command cli_command_run = {
     .about = "Runs a pipeline to its end. Without a sink the batches are made, counted and thrown away. Results go to "
              "standard output; the live line, notes and the summary go to standard error. FILE may be '-' for standard "
              "input.\n"
-             "Ctrl-C ends cleanly: the checkpoint is written, files of a sink do not appear. A second one ends at "
-             "once. With --checkpoint, what write_tfrecord and write_webdataset have written by then, or by --steps N, is kept in a "
-             "hidden directory, and --resume goes on with it; other sinks of files take no checkpoints.",
+             "Ctrl-C and SIGTERM end cleanly: the checkpoint is written, files of a sink do not appear. What does not "
+             "end by itself is left after 2 s; a second one ends at once. With --checkpoint, what write_tfrecord and "
+             "write_webdataset have written by then, or by --steps N, is kept in a hidden directory, and --resume goes on "
+             "with it; other sinks of files take no checkpoints.",
     .options = run_options_table,
     .examples = run_examples,
     .complete = CLI_FILES,

@@ -129,6 +129,7 @@ static int run_program(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_interrupts_first();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as a failed write, so that runs end cleanly */
     return cli_out_finish(run_program(argc, argv));
 }

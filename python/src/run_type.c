@@ -93,7 +93,7 @@ static PyObject *run_close(PyObject *self, PyObject *none)
     if (stkpy_run_forked(run))
         Py_RETURN_NONE;
     if (!stkpy_park_sweep(run, true))
-        PyErr_Clear(); /* the memory of batches that are freed is safe all the same */
+        stkpy_error_forget(); /* the memory of batches that are freed is safe all the same */
     stkpy_run_stop(run);
     if (stkpy_inside(&run->kept))
         Py_RETURN_NONE;

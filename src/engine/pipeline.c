@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "engine/checkpoint.h"
 #include "engine/registry.h"
@@ -240,6 +241,37 @@ static void init_locks(stk_pipeline *p)
     pthread_condattr_destroy(&monotonic);
 }
 
+typedef struct opening {
+    const stk_config *config;
+    stk__interrupt before;
+} opening;
+
+/* What waits while a pipeline opens asks its progress, besides whoever the thread's work is for. */
+static bool opening_stopped(void *arg)
+{
+    const opening *o = arg;
+    return (o->before.stopped && o->before.stopped(o->before.arg)) ||
+           (o->config->progress && !o->config->progress(o->config->progress_arg, "opening", 0, -1));
+}
+
+static stk_status plan_interruptibly(stk__plan *plan, const char *text, const stk_config *config, stk_error *err)
+{
+    opening o = {config, stk__interrupt_get()};
+    stk__interrupt_set((stk__interrupt){opening_stopped, &o});
+    const stk_status status = stk__plan_make(plan, text, config, err);
+    stk__interrupt_set(o.before);
+    return status;
+}
+
+static stk_status open_interruptibly(stk_pipeline *p, const char *text, stk_error *err)
+{
+    opening o = {&p->plan.config, stk__interrupt_get()};
+    stk__interrupt_set((stk__interrupt){opening_stopped, &o});
+    const stk_status status = open_all(p, text, err);
+    stk__interrupt_set(o.before);
+    return status;
+}
+
 stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pipeline **out, stk_error *err)
 {
     stk_error local;
@@ -259,7 +291,7 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     }
     default_limits(p);
     if (status == STK_OK)
-        status = open_all(p, text, err);
+        status = open_interruptibly(p, text, err);
     if (status != STK_OK) {
         stk_pipeline_close(p);
         return status;
@@ -305,7 +337,7 @@ stk_status stk_text_fields(const char *text, const stk_config *config, stk_field
     if (own)
         given.registry = own;
     stk__plan plan = {0};
-    stk_status status = stk__plan_make(&plan, text, &given, err);
+    stk_status status = plan_interruptibly(&plan, text, &given, err);
     if (status == STK_OK)
         status = copy_fields(&plan, out, out_count, err);
     stk__plan_clear(&plan);

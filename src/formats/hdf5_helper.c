@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/wire.h"
 #include "formats/hdf5_wire.h"
@@ -37,6 +38,7 @@ enum {
     PARENTS = 3,             /* how far above our own directory libexec/ may lie */
     FRAME_BYTES = 8,         /* the size before each message */
     FIRST_BYTES = 256 << 10, /* read at first whatever size is announced; doubles with what arrives */
+    LOOK_MS = 100,           /* a wait looks this often whether it is still wanted */
     DEATH_MS = 1000          /* a helper that closed its output has this long to end by itself, so that we learn why */
 };
 
@@ -373,13 +375,17 @@ static stk_status wait_ready(asking *a, short events)
     for (;;) {
         const int64_t left = a->deadline_ns - stk__now_ns();
         struct pollfd p = {.fd = a->fd, .events = events};
-        const int n = left <= 0 ? 0 : poll(&p, 1, (int)(left / 1000000) + 1);
+        const int n = left <= 0 ? 0 : poll(&p, 1, (int)STK_MIN(left / 1000000 + 1, (int64_t)LOOK_MS));
         if (n > 0)
             return STK_OK;
         if (n < 0 && errno != EINTR) {
             const int code = errno;
             end_locked(a->session, 0);
             return system_error(a->err, "cannot wait for " STK__H5_HELPER_NAME, code);
+        }
+        if (stk__interrupted()) {
+            end_locked(a->session, 0); /* it would answer a question that nobody asks any more */
+            return stk__interrupt_check(a->err);
         }
         if (left <= 0) {
             end_locked(a->session, 0);

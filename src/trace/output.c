@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "trace/recorder_format.h"
 
@@ -79,7 +80,11 @@ stk_status stk__output_open(stk__output *o, const char *path, bool gzip, stk_err
         output_free(o);
         return stk__nomem(stk__output_bytes(gzip), err);
     }
-    o->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const stk_status opened = stk__open_output(path, O_CREAT | O_TRUNC, &o->fd, err);
+    if (opened != STK_OK) {
+        output_free(o);
+        return opened;
+    }
     if (o->fd < 0) {
         stk_error failure;
         set_error(o, &failure, "cannot create the trace file", strerror(errno));
