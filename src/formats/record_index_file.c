@@ -249,11 +249,10 @@ void stk__record_index_save(const char *cache_dir, const char *path, const stk__
     stk__new_file f;
     if (index_path(cache_dir, path, &file) && stk__record_index_format(index, &bytes, &size) &&
         stk__make_parents(file.data, NULL) == STK_OK && stk__new_file_open(&f, file.data, NULL) == STK_OK) {
-        /* Commit would fsync; after a power cut the checksum tells as well. Abort then only closes. */
-        const bool whole = stk__new_file_write(&f, bytes, size, NULL) == STK_OK && fflush(f.stream) == 0;
-        if (whole)
-            rename(f.temp, f.path);
-        stk__new_file_abort(&f);
+        if (stk__new_file_write(&f, bytes, size, NULL) == STK_OK)
+            stk__new_file_commit_unsynced(&f, NULL); /* after a power cut the checksum tells */
+        else
+            stk__new_file_abort(&f);
     }
     stk__free(bytes);
     stk__text_clear(&file);

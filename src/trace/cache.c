@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -25,7 +24,6 @@ enum {
     PIECES = 64,
     PIECE_BYTES = 64 * 1024,
     ALIGN = 4096,
-    LEFT_OVER_S = 3600,
     HASH_PIECE = 8 << 20,
 };
 
@@ -244,12 +242,6 @@ static int by_use(const void *a, const void *b)
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
-/* A save that was killed leaves its half behind. Younger ones may be at work. */
-static bool is_left_over(const char *name, const struct stat *info)
-{
-    return strstr(name, ".columns.tmp-") && time(NULL) - info->st_mtim.tv_sec > LEFT_OVER_S;
-}
-
 static void list_kept(const char *directory, kept_file **out, size_t *out_count, uint64_t *out_bytes)
 {
     DIR *d = opendir(directory);
@@ -261,8 +253,6 @@ static void list_kept(const char *directory, kept_file **out, size_t *out_count,
         stk__text path = STK__TEXT_INIT;
         stk__text_printf(&path, "%s/%s", directory, entry->d_name);
         const bool ours = length > tail && strcmp(entry->d_name + length - tail, ending) == 0;
-        if (!ours && !path.failed && !stat(path.data, &info) && is_left_over(entry->d_name, &info))
-            unlink(path.data);
         if (!ours || path.failed || stat(path.data, &info) ||
             !stk__grow((void **)out, &capacity, *out_count + 1, sizeof **out)) {
             stk__text_clear(&path);

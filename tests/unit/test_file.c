@@ -46,7 +46,7 @@ static int entries(const char *path)
     assert_non_null(d);
     int n = 0;
     for (struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     closedir(d);
     return n;
 }
