@@ -75,8 +75,10 @@ static bool side_add(side_files *s, const char *text, size_t size)
 {
     if (!stk__grow((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items))
         return false;
-    s->items[s->count] = stk__strndup(text, size);
-    return s->items[s->count++] != NULL;
+    char *copy = stk__strndup(text, size);
+    if (copy)
+        s->items[s->count++] = copy;
+    return copy != NULL;
 }
 
 /* A comma separates files, unless there is a file of that name. */

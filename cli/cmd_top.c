@@ -168,7 +168,10 @@ static void put_label(cli_table *table, const stk__trace *t, const stk__top *top
     cli_text_name(&text, *label ? label : "(no name)");
     if (row->estimate)
         stk__text_puts(&text, " (self: estimate)");
-    cli_table_str(table, text.failed ? "" : text.data);
+    if (text.failed)
+        cli_table_fail(table);
+    else
+        cli_table_str(table, text.data);
     stk__text_clear(&text);
 }
 

@@ -431,6 +431,12 @@ void cli_table_null(cli_table *t)
     end_cell(t);
 }
 
+void cli_table_fail(cli_table *t)
+{
+    if (t)
+        t->failed = true;
+}
+
 size_t cli_table_rows(const cli_table *t)
 {
     return t ? t->rows : 0;

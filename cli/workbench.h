@@ -89,6 +89,8 @@ void cli_text_ns(stk__text *out, int64_t ns);
 /* A name for people: without control bytes, and of a very long one the first characters and a sign. */
 void cli_text_name(stk__text *out, const char *name);
 void cli_table_null(cli_table *t);
+/* There was no memory for a cell: nothing more is printed, and finish says so. */
+void cli_table_fail(cli_table *t);
 size_t cli_table_rows(const cli_table *t);
 /* Writes what is left and frees. NULL is fine. False when memory or the output failed. */
 bool cli_table_finish(cli_table *t);

@@ -312,8 +312,9 @@ static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool sta
     stk__text calls = STK__TEXT_INIT;
     if (r->verdict <= STK__DIFF_COSTS_LESS)
         stk__diff_calls_text(d, r, &calls);
-    if (calls.length && !calls.failed)
+    if (calls.length)
         stk__text_printf(out, "  (%s)", calls.data);
+    out->failed = out->failed || calls.failed;
     stk__text_clear(&calls);
     stk__text_putc(out, '\n');
 }
@@ -612,7 +613,8 @@ static void json_row(const stk__diff *d, stk__text *out, const stk__diff_row *r)
     json_number(out, "calls_change", r->calls_change);
     stk__text calls = STK__TEXT_INIT;
     stk__diff_calls_text(d, r, &calls);
-    json_text(out, "calls_text", calls.data && !calls.failed ? calls.data : "");
+    json_text(out, "calls_text", calls.data ? calls.data : "");
+    out->failed = out->failed || calls.failed;
     stk__text_clear(&calls);
     stk__text_putc(out, '}');
 }

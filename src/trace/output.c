@@ -213,44 +213,49 @@ static int copy_range(stk__output *o, int to, uint64_t from, uint64_t until)
     return 0;
 }
 
-/*
- * The new file takes the place of the old one. It is not put on the disk first, as a commit would do: that can take
- * seconds, in which the rings run over, and what survives a crash of the machine is the last few seconds either way.
- */
-static int replace_file(stk__output *o, stk__new_file *f)
+/* Head and all segments but the oldest. */
+static int copy_rest(stk__output *o, int to)
 {
-    const int fd = open(f->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* to be read when it is its turn */
-    if (fd < 0)
-        return errno;
-    int code = copy_range(o, fd, 0, o->head.bytes);
-    if (!code)
-        code = copy_range(o, fd, o->head.bytes + o->segments[0].bytes, o->bytes_written);
-    if (!code && rename(f->temp, f->path))
-        code = errno;
+    const int code = copy_range(o, to, 0, o->head.bytes);
+    return code ? code : copy_range(o, to, o->head.bytes + o->segments[0].bytes, o->bytes_written);
+}
+
+/*
+ * The new file takes the place of the old one, without waiting for the disk: that can take seconds, in which the rings run
+ * over, and what outlives a crash of the machine lacks the last seconds either way.
+ */
+static stk_status replace_file(stk__output *o, stk_error *err)
+{
+    stk__new_file f;
+    STK_TRY(stk__new_file_open(&f, o->path, err));
+    const int fd = fcntl(fileno(f.stream), F_DUPFD_CLOEXEC, 0);
+    const int code = fd < 0 ? errno : copy_rest(o, fd);
+    stk_status status = STK_OK;
     if (code) {
-        close(fd);
-        return code;
+        stk__new_file_abort(&f);
+        set_error(o, err, "cannot write the trace file anew without its oldest part", strerror(code));
+        status = err->status;
+    } else {
+        status = stk__new_file_commit_unsynced(&f, err);
+    }
+    if (status != STK_OK) {
+        if (fd >= 0)
+            close(fd);
+        return status;
     }
     close(o->fd);
     o->fd = fd;
-    return 0;
+    return STK_OK;
 }
 
 void stk__output_drop_oldest(stk__output *o)
 {
-    stk__new_file f;
     stk_error err;
     if (o->error.status != STK_OK || o->segment_count == 0)
         return;
     stk_error_clear(&err);
-    if (stk__new_file_open(&f, o->path, &err) != STK_OK) {
+    if (replace_file(o, &err) != STK_OK) {
         o->error = err;
-        return;
-    }
-    const int code = replace_file(o, &f);
-    stk__new_file_abort(&f); /* it has our name by now, or is not wanted */
-    if (code) {
-        set_error(o, &o->error, "cannot write the trace file anew without its oldest part", strerror(code));
         return;
     }
     o->bytes_written -= o->segments[0].bytes;
