@@ -145,8 +145,8 @@ static int show(const stk__diff *d, cli_format format, stk__diff_section section
     const size_t rows = limit >= 0 ? (size_t)limit : format == CLI_TABLE ? 20 : 0;
     if (format == CLI_JSON)
         stk__diff_json(d, section, rows, &text);
-    else if (format == CLI_CSV)
-        stk__diff_csv(d, section, rows, &text);
+    else if (format == CLI_CSV || format == CLI_RAW_CSV)
+        stk__diff_csv(d, section, rows, format == CLI_RAW_CSV, &text);
     else
         stk__diff_text(d, section, rows, &text);
     cli_out_text(&text);

@@ -56,16 +56,21 @@ void cli_say_written(const char *output, const stk__trace_writer *writer, const 
 
 /* ---- tables ---- */
 
-typedef enum cli_format { CLI_TABLE, CLI_CSV, CLI_JSON } cli_format;
+/* CSV is for spreadsheets: a cell that these would take for a formula begins with an apostrophe; not so in raw CSV. */
+typedef enum cli_format { CLI_TABLE, CLI_CSV, CLI_JSON, CLI_RAW_CSV } cli_format;
+
+const char *cli_format_name(cli_format format);
+bool cli_format_named(const char *name, cli_format *out);
 
 typedef struct cli_format_options {
     const char *name;
     bool json;
 } cli_format_options;
 
-#define CLI_FORMAT_ROWS(T, f)                                                                              \
-    CLI_ROW(T, f.name, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS, \
-            .words = "table csv json", .group = "Output", .help = "table, csv or json (default table)"),   \
+#define CLI_FORMAT_ROWS(T, f)                                                                                         \
+    CLI_ROW(T, f.name, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS,            \
+            .words = "table csv raw-csv json", .group = "Output",                                                     \
+            .help = "table, csv, json, or raw-csv, which has no ' before what looks like a formula (default table)"), \
         CLI_ROW(T, f.json, bool, CLI_FLAG, .name = "json", .group = "Output", .help = "the same as --format json")
 
 /* False after saying what is wrong. */

@@ -262,6 +262,50 @@ void stk__text_json_double(stk__text *t, double x)
     stk__text_puts(t, shortest);
 }
 
+/* With `mark` (may be "") before the text, inside of the quotes. */
+static void put_csv(stk__text *t, const char *mark, const char *s, size_t size)
+{
+    bool quoted = size && (s[0] == ' ' || s[size - 1] == ' ');
+    for (size_t i = 0; i < size && !quoted; i++)
+        quoted = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
+    stk__text_puts(t, quoted ? "\"" : "");
+    stk__text_puts(t, mark);
+    while (size) {
+        const char *quote = memchr(s, '"', size);
+        const size_t piece = quote ? (size_t)(quote - s) + 1 : size;
+        stk__text_write(t, s, piece);
+        if (quote)
+            stk__text_putc(t, '"');
+        s += piece;
+        size -= piece;
+    }
+    stk__text_puts(t, quoted ? "\"" : "");
+}
+
+void stk__text_csv(stk__text *t, const char *s, size_t size)
+{
+    put_csv(t, "", s, size);
+}
+
+/* -1.5, +2e3; not -1+2, nor -inf. */
+static bool is_number(const char *s, size_t size)
+{
+    char copy[64], *end;
+    if (size == 0 || size >= sizeof copy || memchr(s, 0, size))
+        return false;
+    memcpy(copy, s, size);
+    copy[size] = 0;
+    const double x = stk__strtod(copy, &end);
+    return end != copy && !*end && isfinite(x) && !isspace((unsigned char)copy[0]);
+}
+
+bool stk__text_csv_safe(stk__text *t, const char *s, size_t size)
+{
+    const bool formula = size && memchr("=+-@\t\r", s[0], 6) && !is_number(s, size);
+    put_csv(t, formula ? "'" : "", s, size);
+    return formula;
+}
+
 void stk__text_quote(stk__text *t, const char *s)
 {
     const unsigned char *const end = (const unsigned char *)s + strlen(s);

@@ -32,6 +32,13 @@ void stk__text_json(stk__text *t, const char *s, size_t size);
 void stk__text_json_str(stk__text *t, const char *s);
 /* A JSON number that reads back as the same double; NaN and infinities become null. */
 void stk__text_json_double(stk__text *t, double x);
+/* A field of CSV (RFC 4180): in quotes where it has to be, or where spaces stand at its ends. */
+void stk__text_csv(stk__text *t, const char *s, size_t size);
+/*
+ * The same for whoever opens the file in a spreadsheet: what that would take for a formula (=, +, -, @, TAB or CR first, and no
+ * number) gets an apostrophe before it. Returns whether it did.
+ */
+bool stk__text_csv_safe(stk__text *t, const char *s, size_t size);
 /* A string as pipeline text: quotes, backslash escapes. */
 void stk__text_quote(stk__text *t, const char *s);
 /* "1.5 GiB", "312 MiB", "17 B" */
