@@ -97,6 +97,12 @@ static void put_sizes(stk__text *t, const inspect_file *f)
         stk__text_bytes(t, (uint64_t)f->total_bytes);
     }
     stk__text_putc(t, '\n');
+    if (f->stray) {
+        put_label(t, "in none");
+        cli_text_count(t, f->stray);
+        stk__text_puts(t, f->stray == 1 ? " file: its name begins with a dot or has no extension\n"
+                                        : " files: their names begin with a dot or have no extension\n");
+    }
 }
 
 static void put_bad(stk__text *t, const inspect_file *f, bool verified)
@@ -349,6 +355,8 @@ static void json_file(stk__text *t, const inspect_file *f, const inspect_options
                      f->records, f->checked, f->min_bytes, f->max_bytes, f->total_bytes);
     stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
     stk__text_putc(t, '}');
+    if (f->framing == STK__FRAMING_TAR)
+        stk__text_printf(t, ",\"in_no_sample\":%" PRId64, f->stray);
     json_bad(t, f);
     if (f->framing == STK__FRAMING_TAR)
         json_members(t, f);

@@ -112,6 +112,7 @@ typedef struct inspect_file {
     const char *compression;
     int64_t file_bytes; /* as stored; -1: unknown */
     int64_t records, min_bytes, max_bytes, total_bytes;
+    int64_t stray;   /* files of an archive that belong to no sample */
     int64_t checked; /* records whose data was read and fits its CRC */
     inspect_bad *bad;
     size_t bad_kept, bad_capacity;

@@ -171,9 +171,13 @@ static stk_status check_config(const stk_config *config, stk_error *err)
 static stk_status choose_start(stk_pipeline *p, stk_error *err)
 {
     p->data_fingerprint = stk__data_fingerprint(p, p->plan.segment_count);
-    STK_TRY(stk__resumes(p) ? stk__checkpoint_load(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
+    STK_TRY(p->resumed ? stk__resume_apply(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
+    if (p->resumed)
+        STK_TRY(stk__quarantine_open(p, err));
     atomic_store(&p->skipped, p->place.skipped);
     atomic_store(&p->quarantined, p->place.quarantined);
+    atomic_store(&p->dropped, p->place.dropped);
+    atomic_store(&p->lost_bytes, p->place.lost_bytes);
     if (!p->direct && !p->plan.stream && p->place.ticket > 0) {
         stk__position at;
         stk__chain_ticket(&p->plan.chain, p->place.ticket - 1, &at);
@@ -189,6 +193,8 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(check_config(config, err));
     p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    if (stk__resumes(p))
+        STK_TRY(stk__resume_read(p, err));
     p->open_info.repeats = stk__plan_repeats(&p->plan);
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
@@ -200,9 +206,10 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         return stk__nomem(64, err);
     STK_TRY(measure_columns(p, err));
     choose_ahead(p);
-    STK_TRY(stk__quarantine_open(p, err));
-    if (!stk__resumes(p))
+    if (!p->resumed) { /* else both were done, and the list is not touched before all is compared */
+        STK_TRY(stk__quarantine_open(p, err));
         STK_TRY(count_damage(p, err));
+    }
     STK_TRY(open_workers(p, err));
     STK_TRY(start_trace(p, err));
     if (p->plan.stream)
@@ -221,6 +228,7 @@ static void init_locks(stk_pipeline *p)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->list_lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->ready, &monotonic);
     pthread_cond_init(&p->watch, &monotonic);
@@ -350,9 +358,7 @@ static void close_parts(stk_pipeline *p)
     stk__feeder_close(p);
     stk__cache_close(p);
     stk__plan_close(&p->plan);
-    if (p->quarantine)
-        fclose(p->quarantine);
-    p->quarantine = NULL;
+    stk__quarantine_close(p);
 }
 
 void stk_pipeline_stop(stk_pipeline *p)
@@ -395,8 +401,10 @@ void stk_pipeline_close(stk_pipeline *p)
     stk__free(p->column_row_bytes);
     stk__free(p->stored_columns);
     stk__free(p->names.steps);
+    stk__free(p->resumed);
     stk_registry_free(p->own_registry);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->list_lock);
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
     pthread_cond_destroy(&p->watch);

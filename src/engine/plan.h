@@ -11,6 +11,8 @@
 
 #define STK__MAX_RELAYS 4
 
+enum { STK__APPROXIMATE_SHARD = 1, STK__APPROXIMATE_FUSED = 2 };
+
 /* Adds a place in the text to a failure that has none yet. */
 static inline stk_status stk__at(stk_error *err, int line, int column, stk_status status)
 {
@@ -100,6 +102,7 @@ typedef struct stk__plan {
     bool may_drop;  /* samples can fall out, so batches are not known beforehand */
 
     uint64_t fingerprint; /* of the pipeline without shard's numbers */
+    int64_t approximations; /* rewrites that no_approximate forbids: bits of STK__APPROXIMATE_ */
     uint64_t prefix_fingerprint; /* of what comes before the cache */
     const void *description; /* what the source says of its fields; the source's */
     stk__text rewrites;   /* "exact\tmessage\n" each */

@@ -18,6 +18,8 @@ typedef struct stk__place {
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS];
     int64_t batch_seen[STK__CHAIN_MAX]; /* by order ops behind the batch */
     int64_t skipped, quarantined, dropped, lost_bytes;
+    int64_t listed_bytes;  /* of the list of bad records, up to here */
+    uint64_t listed_check; /* a hash of these */
 } stk__place;
 
 /* The memory of one batch. Owned by one of: the free list, the executor, the consumer. */
@@ -180,6 +182,7 @@ struct stk_pipeline {
     stk__allocator batch_memory; /* alloc NULL: the usual one */
     int64_t first_epoch;        /* of the whole run, also when it was resumed */
     uint64_t data_fingerprint;  /* of all that is read, for checkpoints */
+    struct stk__checkpoint *resumed; /* what the run goes on from; NULL: from the start */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, watch;
@@ -227,7 +230,9 @@ struct stk_pipeline {
     int64_t left_out; /* rows in a row that filters and bad records took */
     int64_t last_epoch_behind_batch;
     bool skip_epoch; /* a take behind batch has had its fill of this epoch */
-    FILE *quarantine;
+
+    pthread_mutex_t list_lock;
+    FILE *quarantine; /* guarded by list_lock, which nobody waits for while holding the other */
 
     atomic_bool cancelled;
     atomic_bool stop_asked;
@@ -354,21 +359,27 @@ void stk__cache_close(stk_pipeline *p);
 void stk__cache_seal(void *bytes, size_t size, uint64_t fingerprint);
 void stk__cache_counts(const stk_pipeline *p, int64_t *out_hits, int64_t *out_misses);
 
-/* quarantine.c */
+/* quarantine.c: the list holds what was met so far, which is ahead of what was handed over; a resume cuts it back. */
+/* Starts the list of a new run, or of one that goes on: with the lines up to p->place, which must be there. */
 stk_status stk__quarantine_open(stk_pipeline *p, stk_error *err);
+/* What was written survives a power cut from here on. */
+stk_status stk__quarantine_sync(stk_pipeline *p, stk_error *err);
+void stk__quarantine_close(stk_pipeline *p);
 /* Counts a bad record by the policy; fails when there are too many. */
 stk_status stk__count_bad(stk_pipeline *p, const stk__bad *bad, stk__place *place, stk_error *err);
 /* Adds what is known of the place to an error. */
 void stk__error_origin(stk_error *err, const stk_origin *origin, const char *op);
 
-/* checkpoint.c */
+/* resume.c */
 /* Whether the run goes on from a checkpoint. */
 static inline bool stk__resumes(const stk_pipeline *p)
 {
     return p->plan.config.resume_path || p->plan.config.resume_state;
 }
-/* Goes there. */
-stk_status stk__checkpoint_load(stk_pipeline *p, stk_error *err);
+/* Reads the checkpoint and compares what is known before data is touched. A run that was a flow goes on as one. */
+stk_status stk__resume_read(stk_pipeline *p, stk_error *err);
+/* Compares the rest and goes there. */
+stk_status stk__resume_apply(stk_pipeline *p, stk_error *err);
 /* Sets the run to begin with this epoch: see stk_config. Before anything is made. */
 stk_status stk__begin_epoch(stk_pipeline *p, int64_t epoch, stk_error *err);
 

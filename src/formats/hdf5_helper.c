@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "formats/hdf5_wire.h"
+#include "formats/data_file.h"
 
 #include "base/banned.h"
 
@@ -177,24 +178,43 @@ static int spawn(const char *program, int fd, pid_t *out)
     return code;
 }
 
+/* A socket and a child on its other end; 0, or why not. */
+static int try_start(session *s, const char *program)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return errno;
+    const int code = spawn(program, ends[1], &s->child);
+    close(ends[1]);
+    if (code)
+        close(ends[0]);
+    else
+        atomic_store(&s->fd, ends[0]);
+    return code;
+}
+
+/* No descriptor or no process to be had now is nothing that a file is to blame for. */
+static stk_status start_program(session *s, const char *program, stk_error *err)
+{
+    int naps = 0, code;
+    while ((code = try_start(s, program)) != 0 && stk__data_file_try_again(code, &naps)) {
+    }
+    if (!code)
+        return STK_OK;
+    s->child = 0;
+    char what[PATH_BYTES + 32];
+    snprintf(what, sizeof what, "cannot start %s", program);
+    if (stk__data_file_is_shortage(code))
+        return stk__data_file_exhausted(code, NULL, what, err);
+    return system_error(err, what, code);
+}
+
 static stk_status start_locked(const stk__h5_helper *h, session *s, stk_error *err)
 {
     char *program = NULL;
     if (!h->program)
         STK_TRY(stk__h5_helper_find(&program, err));
-    int ends[2], code;
-    stk_status status = STK_OK;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
-        status = system_error(err, "cannot make a socket for " STK__H5_HELPER_NAME, errno);
-    } else {
-        if ((code = spawn(program ? program : h->program, ends[1], &s->child)) == 0) {
-            atomic_store(&s->fd, ends[0]);
-        } else {
-            status = stk_error_set(err, STK_IO, "cannot start %s: %s", program ? program : h->program, strerror(code));
-            close(ends[0]);
-        }
-        close(ends[1]);
-    }
+    const stk_status status = start_program(s, program ? program : h->program, err);
     stk__free(program);
     return status;
 }
@@ -330,6 +350,10 @@ static stk_status died(asking *a)
     const int status = end_locked(a->session, DEATH_MS);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 used up its CPU time on this file");
+    /* Most often the helper itself names the call; this is left when it could not. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return stk_error_set(a->err, STK_CORRUPT,
+                             "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
     if (WIFSIGNALED(status))
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 crashed (signal %d) on this file", WTERMSIG(status));
     return stk_error_set(a->err, STK_CORRUPT, "libhdf5 ended its process (exit code %d) on this file",

@@ -195,11 +195,12 @@ static void split_name(stk__tar_member *m)
     const uint8_t *p = m->name.data, *end = p + m->name.size, *base = end;
     while (base > p && base[-1] != '/')
         base--;
-    const uint8_t *dot = memchr(base, '.', (size_t)(end - base));
-    if (!dot || dot == base)
-        return;
     /* Notes about the whole archive, as WebDataset writes them. */
     if (base == p && m->name.size >= 4 && p[0] == '_' && p[1] == '_' && end[-1] == '_' && end[-2] == '_')
+        return;
+    const uint8_t *dot = memchr(base, '.', (size_t)(end - base));
+    m->stray = !dot || dot == base || memchr(p, 0, (size_t)m->name.size);
+    if (m->stray)
         return;
     m->key = (stk_bytes){p, dot - p};
     m->ext = (stk_bytes){dot + 1, end - dot - 1};
@@ -235,7 +236,7 @@ static stk__tar_found finish_head(const uint8_t *block, int64_t size, const pend
     /* Links, devices and directories have no data, whatever their size says. */
     out->data_size = type >= '1' && type <= '6' ? 0 : p->size >= 0 ? p->size : size;
     const bool slash = out->name.size > 0 && out->name.data[out->name.size - 1] == '/';
-    if ((type == '0' || type == 0 || type == '7') && !slash && !memchr(out->name.data, 0, (size_t)out->name.size))
+    if ((type == '0' || type == 0 || type == '7') && !slash)
         split_name(out);
     return STK__TAR_MEMBER;
 }
@@ -255,6 +256,7 @@ stk__tar_found stk__tar_head(const uint8_t *p, size_t n, stk__tar_member *out, s
     pending extra = {{NULL, 0}, -1};
     size_t at = 0;
     out->name = out->key = out->ext = (stk_bytes){NULL, 0};
+    out->stray = false;
     for (;;) {
         int64_t size;
         *out_need = at + STK__TAR_BLOCK;

@@ -16,12 +16,14 @@ enum { STK__TAR_BLOCK = 512, STK__TAR_HEAD_MAX = 128 << 10, STK__TAR_WHY = 160 }
 /*
  * One member of an archive. The views point into the bytes that were looked at, or into `joined`: not to be copied.
  * A file belongs to the sample that its name up to the first dot of the base name says: "a/b.seg.png" has the key "a/b"
- * and the extension "seg.png". Other members, names without a dot, and hidden ones have an empty key.
+ * and the extension "seg.png". Other members, names without a dot, and hidden ones have an empty key; so it is in
+ * WebDataset. A file whose name is to blame is `stray`: somebody may have meant it for a sample.
  */
 typedef struct stk__tar_member {
     int64_t head_size; /* of the headers before the data */
     int64_t data_size;
     stk_bytes name, key, ext;
+    bool stray;
     char joined[256];
 } stk__tar_member;
 

@@ -1,10 +1,12 @@
 /* hdf5: read rows of HDF5 datasets, chunks decoded by the workers. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "formats/index_cache.h"
 #include "ops/hdf5_source.h"
 
 #include "base/banned.h"
@@ -93,11 +95,18 @@ static stk_status index_files(const stk_call *call, stk_error *err)
     s->firsts = stk__calloc(n + 1, sizeof *s->firsts);
     if (!s->indexes || !s->parts || !s->firsts)
         return stk__nomem(n * s->dataset_count * sizeof *s->parts, err);
+    const int64_t start_s = (int64_t)time(NULL);
     for (size_t i = 0; i < n; i++) {
         if (!call->host->progress(call, "indexing", (int64_t)i, (int64_t)n))
             return call->host->fail(err, STK_CANCELLED, "the run was cancelled");
         STK_TRY(add_file(call, s->files.items[i], err));
     }
+    bool saved = false;
+    for (int32_t i = 0; i < s->file_count; i++)
+        saved = saved || !s->indexes[i]->cached;
+    const char *cache_dir = call->host->open_info(call)->cache_dir;
+    if (cache_dir && saved)
+        stk__index_cache_trim(cache_dir, 0, start_s);
     return STK_OK;
 }
 
@@ -315,7 +324,8 @@ static int64_t hdf5_memory(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
     const size_t workers = (size_t)call->host->open_info(call)->threads * stk__h5_worker_memory(s);
-    size_t sum = s->cache_limit + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
+    const size_t cache = s->cache ? stk__chunk_cache_memory(s->cache_limit) : 0;
+    size_t sum = cache + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
     for (int32_t i = 0; i < s->file_count; i++)
         sum += s->indexes[i]->memory;
     return (int64_t)sum;

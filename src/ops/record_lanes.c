@@ -60,6 +60,8 @@ struct stk__lanes {
     int64_t lane_count, lane_at, block_at, next_file;
     block *spare;
     int filling;
+    int64_t stray, first_stray; /* tar: files that belong to no sample, in the files that ended; and the first of these */
+    bool stray_told;
 };
 
 /* ---- blocks ---- */
@@ -207,6 +209,10 @@ static stk_status open_file_locked(stk__lanes *l, file_lane *lane, stk_error *er
 
 static void end_file_locked(stk__lanes *l, file_lane *lane)
 {
+    const int64_t stray = stk__record_stream_stray(lane->stream);
+    if (stray && (!l->stray || lane->file < l->first_stray))
+        l->first_stray = lane->file;
+    l->stray += stray;
     stk__record_stream_close(lane->stream);
     lane->stream = NULL;
     /* In the middle of its turn the lane gives it up; the next file starts at its next turn. */
@@ -316,8 +322,27 @@ stk_status stk__lanes_pull(stk__lanes *l, const stk_call *call, stk_sample *samp
     pthread_mutex_lock(&l->lock);
     while (status == STK_OK && !done && l->lane_count > 0)
         status = step_locked(l, call, sample, &done, err);
+    const bool ended = status == STK_OK && !done;
+    const int64_t stray = ended && !l->stray_told ? l->stray : 0;
+    const char *first = l->config.paths->items[l->first_stray];
+    l->stray_told = l->stray_told || ended; /* once, not in each epoch */
     pthread_mutex_unlock(&l->lock);
-    return status == STK_OK && !done ? STK_END : status;
+    stk__lanes_tell_stray(call, stray, first);
+    return ended ? STK_END : status;
+}
+
+void stk__lanes_tell_stray(const stk_call *call, int64_t count, const char *first)
+{
+    char text[512];
+    if (count == 0)
+        return;
+    snprintf(text, sizeof text,
+             count == 1 ? "%lld file in '%.300s' belongs to no sample and is passed over: its name begins with a dot or has no "
+                          "extension"
+                        : "%lld files in the archives (first in '%.300s') belong to no sample and are passed over: their names "
+                          "begin with a dot or have no extension",
+             (long long)count, first);
+    call->host->warn(call, text);
 }
 
 /* ---- start and end ---- */

@@ -26,4 +26,7 @@ stk_status stk__lanes_pull(stk__lanes *lanes, const stk_call *call, stk_sample *
 stk_status stk__lanes_ahead(stk__lanes *lanes, const stk_call *call);
 void stk__lanes_close(stk__lanes *lanes);
 
+/* Warns of files in archives that belong to no sample, if there are any: nothing is passed over without a word. */
+void stk__lanes_tell_stray(const stk_call *call, int64_t count, const char *first);
+
 #endif
