@@ -70,6 +70,11 @@ static int run_configure(run *r, const cli_arguments *arguments)
         return code;
     if (o->checkpoint_every > 0 && !o->checkpoint)
         return cli_usage_error(&cli_command_run, "--checkpoint-every wants --checkpoint FILE as well");
+    if (!o->trace && (o->trace_limit || o->trace_last))
+        return cli_usage_error(&cli_command_run, "--trace-%s wants --trace FILE as well",
+                               o->trace_limit ? "limit" : "last");
+    if (o->trace_limit && o->trace_last)
+        return cli_usage_error(&cli_command_run, "--trace-limit keeps the first part and --trace-last the last; give one");
     if (o->checkpoint)
         code = check_checkpoint_place(o->checkpoint);
     if (code != CLI_OK)
@@ -94,7 +99,10 @@ static stk_status run_open(run *r)
 {
     stk_error *err = &r->err;
     if (r->options->trace) {
-        STK_TRY(stk_recorder_open(r->options->trace, NULL, &r->recorder, err));
+        const stk_recorder_options wanted = {.struct_size = sizeof wanted,
+                                             .limit_bytes = r->options->trace_limit,
+                                             .last_bytes = r->options->trace_last};
+        STK_TRY(stk_recorder_open(r->options->trace, &wanted, &r->recorder, err));
         r->config.recorder = r->recorder;
     }
     if (r->options->digest)
@@ -296,6 +304,7 @@ static int run_run(const void *options, const cli_arguments *arguments)
         print_results(&r);
         if (r.end == RUN_FAILED && !cli_out_failed()) /* else the end of the program tells */
             cli_say_error(&r.err, r.setup.text, r.setup.text_name);
+        cli_run_warn_of_limit(&r);
         if (!r.options->quiet && r.end != RUN_OUTPUT_CLOSED)
             cli_run_summary(&r);
         code = run_exit_code(&r);
@@ -335,6 +344,10 @@ static const cli_option run_options_table[] = {
             .help = "print the figures of the run as one JSON object"),
     CLI_ROW(run_options, trace, const char *, CLI_TEXT, .name = "trace", .value = "FILE", .complete = CLI_FILES,
             .group = "Output", .help = "record the run: .pftrace for Perfetto, .json or .json.gz for Chrome"),
+    CLI_ROW(run_options, trace_limit, uint64_t, CLI_SIZE, .name = "trace-limit", .value = "SIZE", .group = "Output",
+            .help = "from this size of the trace on, events are counted only (default 1G)"),
+    CLI_ROW(run_options, trace_last, uint64_t, CLI_SIZE, .name = "trace-last", .value = "SIZE", .group = "Output",
+            .help = "keep the last part of the trace instead, in a file of at most this size"),
     CLI_ROW(run_options, quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",
             .help = "no live line, notes or summary; warnings and errors stay"),
     CLI_OPTION_END,

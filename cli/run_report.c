@@ -205,8 +205,29 @@ static void say_files(stk__text *t, const run *r)
             cli_text_count(t, (int64_t)r->trace_stats.events_lost);
             stk__text_puts(t, " events lost, totals are exact");
         }
+        if (r->options->trace_last && r->trace_stats.events_dropped) {
+            stk__text_puts(t, "; the last part: ");
+            cli_text_count(t, (int64_t)r->trace_stats.events_dropped);
+            stk__text_puts(t, " events before it were dropped");
+        }
         say_text(t);
     }
+}
+
+void cli_run_warn_of_limit(const run *r)
+{
+    const uint64_t dropped = r->trace_stats.events_dropped;
+    if (!dropped || r->options->trace_last)
+        return;
+    stk__text t = STK__TEXT_INIT;
+    stk__text_puts(&t, "stoker: warning: the trace is full at ");
+    stk__text_bytes(&t, r->trace_stats.bytes_written);
+    stk__text_puts(&t, ": ");
+    cli_text_count(&t, (int64_t)dropped);
+    stk__text_puts(&t, " events of the rest were not recorded; --trace-last SIZE keeps the last part, --trace-limit SIZE "
+                       "sets another limit");
+    say_text(&t);
+    stk__text_clear(&t);
 }
 
 void cli_run_summary(const run *r)
@@ -327,6 +348,7 @@ void cli_run_json(const run *r, stk__text *out)
         json_string(out, "trace", r->options->trace);
         json_int(out, "trace_events", (int64_t)r->trace_stats.events_written);
         json_int(out, "trace_events_lost", (int64_t)r->trace_stats.events_lost);
+        json_int(out, "trace_events_dropped", (int64_t)r->trace_stats.events_dropped);
     }
     json_ops(out, r);
     stk__text_puts(out, "}\n");

@@ -221,7 +221,7 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         STK_TRY(stk__feeder_open(p, err));
     STK_TRY(stk__cache_open(p, err));
     p->total_tickets = p->plan.stream ? STK__ENDLESS : stk__chain_tickets(&p->plan.chain);
-    stk__plan_explain(&p->plan, p->threads, p->budget.limit);
+    STK_TRY(stk__plan_explain(&p->plan, p->threads, p->budget.limit, err));
     STK_TRY(choose_start(p, err));
     return stk__exec_start(p, err);
 }

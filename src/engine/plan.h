@@ -115,7 +115,8 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
 bool stk__plan_repeats(const stk__plan *plan);
 /* Opens the ops, learns the source's count, completes the chain. */
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
-void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);
+/* The plan as text and as JSON; fails when there is no memory for all of it. */
+stk_status stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes, stk_error *err);
 /* Closes the ops; what the plan says of them stays. */
 void stk__plan_close(stk__plan *plan);
 /* Closes them too, and frees the plan. */
