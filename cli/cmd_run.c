@@ -95,6 +95,15 @@ static int run_configure(run *r, const cli_arguments *arguments)
     return CLI_OK;
 }
 
+/* Checkpoints tell what the data was, and looking at a million pictures takes a while: not first when the run is interrupted. */
+static stk_status look_at_data(run *r, stk_error *err)
+{
+    char *state = NULL;
+    STK_TRY(stk_pipeline_state(r->pipeline, &state, err));
+    stk_free(state);
+    return STK_OK;
+}
+
 static stk_status run_open(run *r)
 {
     stk_error *err = &r->err;
@@ -110,6 +119,8 @@ static stk_status run_open(run *r)
     STK_TRY(stk_pipeline_open(r->setup.text, &r->config, &r->pipeline, err));
     if (r->digest && !stk_pipeline_carry_digest(r->pipeline, r->digest))
         run_log(r, STK_LOG_INFO, "the checkpoint has no digest, so the digest covers what follows it alone");
+    if (r->options->checkpoint)
+        STK_TRY(look_at_data(r, err));
     r->opened_ns = stk__now_ns();
     return STK_OK;
 }

@@ -156,6 +156,8 @@ static void say_losses(stk__text *t, const run *r, const stk_stats *s)
         say_text(t);
     if (s->cache_hits || s->cache_misses) {
         stk__text_printf(t, "cache: %" PRId64 " hits, %" PRId64 " misses", s->cache_hits, s->cache_misses);
+        if (s->cache_damaged)
+            stk__text_printf(t, ", %" PRId64 " of them damaged and made again", s->cache_damaged);
         say_text(t);
     }
 }
@@ -320,6 +322,7 @@ static void json_counts(stk__text *t, const run *r, const stk_stats *s)
     json_int(t, "lost_bytes", s->lost_bytes);
     json_int(t, "cache_hits", s->cache_hits);
     json_int(t, "cache_misses", s->cache_misses);
+    json_int(t, "cache_damaged", s->cache_damaged);
     json_int(t, "threads", s->threads);
 }
 
