@@ -70,6 +70,11 @@ static int run_configure(run *r, const cli_arguments *arguments)
         return code;
     if (o->checkpoint_every > 0 && !o->checkpoint)
         return cli_usage_error(&cli_command_run, "--checkpoint-every wants --checkpoint FILE as well");
+    if (!o->trace && (o->trace_limit || o->trace_last))
+        return cli_usage_error(&cli_command_run, "--trace-%s wants --trace FILE as well",
+                               o->trace_limit ? "limit" : "last");
+    if (o->trace_limit && o->trace_last)
+        return cli_usage_error(&cli_command_run, "--trace-limit keeps the first part and --trace-last the last; give one");
     if (o->checkpoint)
         code = check_checkpoint_place(o->checkpoint);
     if (code != CLI_OK)
@@ -90,11 +95,23 @@ static int run_configure(run *r, const cli_arguments *arguments)
     return CLI_OK;
 }
 
+/* Checkpoints tell what the data was, and looking at a million pictures takes a while: not first when the run is interrupted. */
+static stk_status look_at_data(run *r, stk_error *err)
+{
+    char *state = NULL;
+    STK_TRY(stk_pipeline_state(r->pipeline, &state, err));
+    stk_free(state);
+    return STK_OK;
+}
+
 static stk_status run_open(run *r)
 {
     stk_error *err = &r->err;
     if (r->options->trace) {
-        STK_TRY(stk_recorder_open(r->options->trace, NULL, &r->recorder, err));
+        const stk_recorder_options wanted = {.struct_size = sizeof wanted,
+                                             .limit_bytes = r->options->trace_limit,
+                                             .last_bytes = r->options->trace_last};
+        STK_TRY(stk_recorder_open(r->options->trace, &wanted, &r->recorder, err));
         r->config.recorder = r->recorder;
     }
     if (r->options->digest)
@@ -102,6 +119,8 @@ static stk_status run_open(run *r)
     STK_TRY(stk_pipeline_open(r->setup.text, &r->config, &r->pipeline, err));
     if (r->digest && !stk_pipeline_carry_digest(r->pipeline, r->digest))
         run_log(r, STK_LOG_INFO, "the checkpoint has no digest, so the digest covers what follows it alone");
+    if (r->options->checkpoint)
+        STK_TRY(look_at_data(r, err));
     r->opened_ns = stk__now_ns();
     return STK_OK;
 }
@@ -147,6 +166,10 @@ static stk_status take_batch(run *r, const stk_batch *batch, int64_t asked_ns)
 
 static stk_status save_checkpoint(run *r)
 {
+    /* What the checkpoint passes over has been printed, whatever happens next. */
+    cli_out_flush();
+    if (cli_out_failed())
+        return stk_error_set(&r->err, STK_IO, "cannot write to standard output");
     STK_TRY(stk_pipeline_checkpoint(r->pipeline, r->options->checkpoint, &r->err));
     r->saved_batches = r->batches_taken;
     return STK_OK;
@@ -212,8 +235,10 @@ static void run_loop(run *r)
     cli_run_live_start(r);
     stk_status status = run_batches(r);
     r->end_ns = stk__now_ns();
+    cli_interrupts_grace(CLI_GRACE_SAVING_S);
     if (status == STK_OK)
         status = run_close_outputs(r);
+    cli_interrupts_grace(CLI_GRACE_S);
     if (status != STK_OK)
         r->end = cli_out_closed() ? RUN_OUTPUT_CLOSED : RUN_FAILED;
     cli_run_live_stop(r);
@@ -290,6 +315,7 @@ static int run_run(const void *options, const cli_arguments *arguments)
         print_results(&r);
         if (r.end == RUN_FAILED && !cli_out_failed()) /* else the end of the program tells */
             cli_say_error(&r.err, r.setup.text, r.setup.text_name);
+        cli_run_warn_of_limit(&r);
         if (!r.options->quiet && r.end != RUN_OUTPUT_CLOSED)
             cli_run_summary(&r);
         code = run_exit_code(&r);
@@ -329,6 +355,10 @@ static const cli_option run_options_table[] = {
             .help = "print the figures of the run as one JSON object"),
     CLI_ROW(run_options, trace, const char *, CLI_TEXT, .name = "trace", .value = "FILE", .complete = CLI_FILES,
             .group = "Output", .help = "record the run: .pftrace for Perfetto, .json or .json.gz for Chrome"),
+    CLI_ROW(run_options, trace_limit, uint64_t, CLI_SIZE, .name = "trace-limit", .value = "SIZE", .group = "Output",
+            .help = "from this size of the trace on, events are counted only (default 1G)"),
+    CLI_ROW(run_options, trace_last, uint64_t, CLI_SIZE, .name = "trace-last", .value = "SIZE", .group = "Output",
+            .help = "keep the last part of the trace instead, in a file of at most this size"),
     CLI_ROW(run_options, quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",
             .help = "no live line, notes or summary; warnings and errors stay"),
     CLI_OPTION_END,
@@ -351,9 +381,10 @@ const cli_command cli_command_run = {
     .about = "Runs a pipeline to its end. Without a sink the batches are made, counted and thrown away. Results go to "
              "standard output; the live line, notes and the summary go to standard error. FILE may be '-' for standard "
              "input.\n"
-             "Ctrl-C ends cleanly: the checkpoint is written, files of a sink do not appear. A second one ends at "
-             "once. With --checkpoint, what write_tfrecord and write_webdataset have written by then, or by --steps N, is kept in a "
-             "hidden directory, and --resume goes on with it; other sinks of files take no checkpoints.",
+             "Ctrl-C and SIGTERM end cleanly: the checkpoint is written, files of a sink do not appear. What does not "
+             "end by itself is left after 2 s; a second one ends at once. With --checkpoint, what write_tfrecord and "
+             "write_webdataset have written by then, or by --steps N, is kept in a hidden directory, and --resume goes on "
+             "with it; other sinks of files take no checkpoints.",
     .options = run_options_table,
     .examples = run_examples,
     .complete = CLI_FILES,

@@ -32,6 +32,8 @@ typedef struct stk_g2p_config {
     const char *const *lexicons; /* files as CMUdict; a word of a later one hides that of an earlier one */
     size_t lexicon_count;
     int no_common; /* 1: without the library's list of common words that no model reads well; another model has none */
+    int (*stopped)(void *arg); /* asked while files are read, in this thread; 1 ends that with STK_CANCELLED. May be NULL */
+    void *stopped_arg;
 } stk_g2p_config;
 
 /* `config` may be NULL: the library's own model, int8, no lexicon. Since 0.1. */

@@ -207,6 +207,7 @@ typedef struct stk_stats {
     int64_t ready_batches;    /* finished, not yet taken */
     int64_t epoch_batches;    /* of one epoch, where `repeat` is the last op; else of the run; -1: not known before it is over */
     int64_t held_batches;     /* taken, not yet released */
+    int64_t cache_damaged;    /* samples of a cache file that failed their check and were made again */
 } stk_stats;
 
 STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -42,7 +43,8 @@ stk_status stk__file_id_of(int fd, const char *path, stk__file_id *out, stk_erro
 
 stk_status stk__file_open(const char *path, int *out_fd, stk__file_id *out_id, stk_error *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd;
+    STK_TRY(stk__open_input(path, &fd, err));
     if (fd < 0)
         return stk__io_error(err, path, "cannot open");
     struct stat st;
@@ -116,6 +118,9 @@ stk_status stk__read_file(const char *path, size_t max, char **out_data, size_t 
             status = stk__nomem(size + 4097, err);
             break;
         }
+        status = stk__await_input(fd, err);
+        if (status != STK_OK)
+            break;
         const ssize_t n = read(fd, data + size, capacity - size - 1);
         if (n < 0 && errno == EINTR)
             continue;

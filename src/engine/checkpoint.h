@@ -19,6 +19,7 @@ enum {
 
 typedef struct stk__checkpoint {
     uint64_t pipeline, data; /* fingerprints */
+    uint64_t stamp;          /* of the files' times: another one is only told */
     uint64_t shards;         /* of their numbers, where there are several */
     int64_t mode;
     int64_t exact, approximations; /* no_approximate, and what was approximated */

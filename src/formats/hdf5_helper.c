@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/wire.h"
 #include "formats/hdf5_wire.h"
@@ -37,6 +38,7 @@ enum {
     PARENTS = 3,             /* how far above our own directory libexec/ may lie */
     FRAME_BYTES = 8,         /* the size before each message */
     FIRST_BYTES = 256 << 10, /* read at first whatever size is announced; doubles with what arrives */
+    LOOK_MS = 100,           /* a wait looks this often whether it is still wanted */
     DEATH_MS = 1000          /* a helper that closed its output has this long to end by itself, so that we learn why */
 };
 
@@ -51,6 +53,7 @@ typedef struct session {
     pthread_mutex_t lock;
     /* guarded by lock */
     pid_t child;
+    bool killed; /* the last one, by us */
 } session;
 
 struct stk__h5_helper {
@@ -239,12 +242,14 @@ static int end_locked(session *s, int patience_ms)
     const int fd = atomic_exchange(&s->fd, -1);
     const pid_t child = s->child;
     s->child = 0;
+    s->killed = false;
     if (fd >= 0)
         close(fd);
     if (child <= 0)
         return status;
     for (int waited = 0; !has_ended(child, &status); waited++) {
         if (waited >= patience_ms) {
+            s->killed = true;
             if (kill(-child, SIGKILL))
                 kill(child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -354,6 +359,10 @@ static stk_status died(asking *a)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
         return stk_error_set(a->err, STK_CORRUPT,
                              "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
+    /* The kernel does that where memory is short, which says nothing about the file. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->session->killed)
+        return stk_error_set(a->err, STK_NOMEM,
+                             STK__H5_HELPER_NAME " was killed from outside on this file: is the machine out of memory?");
     if (WIFSIGNALED(status))
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 crashed (signal %d) on this file", WTERMSIG(status));
     return stk_error_set(a->err, STK_CORRUPT, "libhdf5 ended its process (exit code %d) on this file",
@@ -366,13 +375,17 @@ static stk_status wait_ready(asking *a, short events)
     for (;;) {
         const int64_t left = a->deadline_ns - stk__now_ns();
         struct pollfd p = {.fd = a->fd, .events = events};
-        const int n = left <= 0 ? 0 : poll(&p, 1, (int)(left / 1000000) + 1);
+        const int n = left <= 0 ? 0 : poll(&p, 1, (int)STK_MIN(left / 1000000 + 1, (int64_t)LOOK_MS));
         if (n > 0)
             return STK_OK;
         if (n < 0 && errno != EINTR) {
             const int code = errno;
             end_locked(a->session, 0);
             return system_error(a->err, "cannot wait for " STK__H5_HELPER_NAME, code);
+        }
+        if (stk__interrupted()) {
+            end_locked(a->session, 0); /* it would answer a question that nobody asks any more */
+            return stk__interrupt_check(a->err);
         }
         if (left <= 0) {
             end_locked(a->session, 0);

@@ -7,6 +7,7 @@
 
 #include <zlib.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/data_file.h"
@@ -133,7 +134,11 @@ int64_t stk__record_stream_bytes(const stk__record_stream *s)
 static stk_status read_stored(stk__record_stream *s, uint8_t *to, size_t room, size_t *out, stk_error *err)
 {
     ssize_t n = 0;
-    while (!s->file_end && (n = read(s->fd, to, room)) < 0) {
+    while (!s->file_end) {
+        if (!s->is_file)
+            STK_TRY(stk__await_input(s->fd, err));
+        if ((n = read(s->fd, to, room)) >= 0)
+            break;
         if (errno == ENOMEM)
             return stk__data_file_exhausted(errno, s->path, "cannot read", err);
         if (errno != EINTR)

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "formats/file_look.h"
 #include "formats/manifest.h"
 #include "formats/record_list.h"
 #include "formats/schema.h"
@@ -647,41 +648,23 @@ int64_t stk__source_memory(const stk_call *call)
     return s->records ? (int64_t)stk__records_memory(s->records) + s->only_count * (int64_t)sizeof *s->only : 0;
 }
 
-/* Name, size, and the first and last bytes of a file that is read as a stream. */
-static uint64_t hash_file(uint64_t h, const char *path)
-{
-    enum { EDGE = 4096 };
-    uint64_t words[EDGE / 8];
-    const char *slash = strrchr(path, '/');
-    for (const char *p = slash ? slash + 1 : path; *p; p++)
-        h = stk__mix(h, (uint64_t)(unsigned char)*p);
-    stk__file_id id = {0, 0};
-    struct stat st;
-    int fd;
-    /* To open a pipe is to take it away from who writes: it can be read once, and not looked at before. */
-    if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISREG(st.st_mode) ||
-        stk__file_open(path, &fd, &id, NULL) != STK_OK)
-        return h;
-    h = stk__mix(h, (uint64_t)id.size_bytes);
-    for (int end = 0; end < 2; end++) {
-        memset(words, 0, sizeof words);
-        if (pread(fd, words, sizeof words, end ? STK_MAX(id.size_bytes - EDGE, (int64_t)0) : 0) <= 0)
-            break;
-        for (size_t i = 0; i < EDGE / 8; i++)
-            h = stk__mix(h, words[i]);
-    }
-    close(fd);
-    return h;
-}
-
 uint64_t stk__source_fingerprint(const stk_call *call)
 {
     const stk__record_source *s = call->state;
     uint64_t h = s->records ? stk__records_fingerprint(s->records) : 0;
     for (size_t i = 0; !s->records && i < s->paths.count; i++)
-        h = hash_file(h, s->paths.items[i]);
+        h = stk__look_contents(h, s->paths.items[i]);
     for (int64_t i = 0; i < s->only_count; i++)
         h = stk__mix(h, (uint64_t)s->only[i]);
+    return h;
+}
+
+uint64_t stk__source_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stk__record_source *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; i < s->paths.count; i++)
+        h = stk__look_stamp(h, s->paths.items[i], newest_ns);
     return h;
 }
 
