@@ -149,6 +149,11 @@ bool cli_out_failed(void);
 bool cli_out_closed(void);
 /* So that a line of long work is seen when it is there. */
 void cli_out_flush(void);
+/*
+ * For commands that print what they found: turns an allocation that failed into a message and an exit code, unless there
+ * are both, or writing failed. Returns the exit code.
+ */
+int cli_out_whole(int code);
 /* Flushes; turns a failure to write into a message and an exit code, else returns `code`. */
 int cli_out_finish(int code);
 

@@ -278,5 +278,7 @@ void cli_inspect_clear(inspect_file *file)
     cli_features_clear(&file->features);
     cli_members_clear(&file->members);
     stk__free(file->bad);
+    stk__free(file->manifest);
+    stk__text_clear(&file->set_trouble);
     *file = (inspect_file){0};
 }

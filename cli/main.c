@@ -98,6 +98,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
             code = CLI_OK;
         } else {
             code = command->run(options, &arguments);
+            if (command != &cli_command_run) /* which goes by what became of each batch */
+                code = cli_out_whole(code);
         }
     }
     cli_options_clear(command, options);

@@ -281,7 +281,7 @@ static PyObject *run_stats(PyObject *self, PyObject *none)
     X(buffer_bytes)                                                                                              \
     X(peak_buffer_bytes)                                                                                         \
     X(budget_bytes)                                                                                              \
-    X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) X(total_batches) \
+    X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(cache_damaged) X(threads) X(total_batches) \
         X(ready_batches) X(epoch_batches) X(held_batches)
 #define FIELD(name) {#name, (long long)s.name},
     const struct {

@@ -86,7 +86,8 @@ void stk__cache_dir_trim(const char *dir, const stk__cache_bounds *bounds)
     if (files.count)
         qsort(files.items, files.count, sizeof *files.items, by_use);
     const int64_t now = (int64_t)time(NULL);
-    for (size_t i = 0; i < files.count; i++) {
+    const size_t most = bounds->most_removed ? STK_MIN(bounds->most_removed, files.count) : files.count;
+    for (size_t i = 0; i < most; i++) {
         const kept_file *file = &files.items[i];
         const int64_t used = file->used_ns / 1000000000;
         const bool old = bounds->most_age_s > 0 && now - used > bounds->most_age_s;

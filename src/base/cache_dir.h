@@ -2,6 +2,7 @@
 #ifndef STK_BASE_CACHE_DIR_H
 #define STK_BASE_CACHE_DIR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -10,7 +11,8 @@ typedef struct stk__cache_bounds {
     const char *const *endings; /* NULL-terminated; only files HASH + ending are touched, HASH being 32 hex digits */
     uint64_t most_bytes;        /* on the disk, all of them together */
     int64_t most_age_s;         /* not used for longer: removed in any case; 0: no matter */
-    int64_t used_since_s;       /* used since then (seconds of the epoch): stays, whatever the bounds; INT64_MAX: none */
+    size_t most_removed;        /* at a time, so that nobody waits long for what others left; 0: any number */
+    int64_t used_since_s; /* used since then (seconds of the epoch): stays, whatever the bounds; INT64_MAX: none */
 } stk__cache_bounds;
 
 /*

@@ -28,6 +28,8 @@ bool stk__grow(void **items, size_t *capacity, size_t want, size_t item_size);
 
 /* Number of allocations ever made by this process; the zero-allocation test watches it. */
 uint64_t stk__alloc_count(void);
+/* Number of those that failed: what was made since may lack something, even where nobody looked. */
+uint64_t stk__alloc_failures(void);
 /* The n-th allocation from now fails (1: the next one), and all after it when `sticky`; 0 switches it off. Tests only. */
 void stk__alloc_fail_at(uint64_t n, bool sticky);
 

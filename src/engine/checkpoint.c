@@ -23,7 +23,7 @@
     X(samples) X(ticket) X(position) X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(world) X(rank) X(epoch) \
         X(consumed) X(elastic) X(elastic_epoch) X(elastic_base) X(batch_size) X(has_digest) X(first_epoch)        \
             X(round_batches) X(mode) X(exact) X(approximations) X(automatic) X(listed_bytes)
-#define HASH_LIST(X) X(pipeline) X(data) X(shards) X(digest_high) X(digest_low) X(listed_check)
+#define HASH_LIST(X) X(pipeline) X(data) X(stamp) X(shards) X(digest_high) X(digest_low) X(listed_check)
 #define ROW_LIST(X) X(relay_seen) X(relay_epoch) X(batch_seen)
 
 static void put_array(stk__text *t, const char *name, const int64_t *values, int count)
@@ -46,6 +46,8 @@ void stk__checkpoint_print(const stk__checkpoint *c, stk__text *t)
 #define PUT_ROW(name) put_array(t, #name, c->name, (int)STK_COUNT(c->name));
     ROW_LIST(PUT_ROW)
 #undef PUT_ROW
+    if (c->sink[0])
+        stk__text_printf(t, "sink %s\n", c->sink);
     if (!t->failed)
         stk__text_printf(t, "check %016" PRIx64 "\n", (uint64_t)XXH3_64bits(t->data, t->length));
 }
@@ -94,6 +96,10 @@ static bool read_line(stk__checkpoint *c, char *line)
         return read_array(space, c->name, (int)STK_COUNT(c->name));
     ROW_LIST(GET_ROW)
 #undef GET_ROW
+    if (IS("sink") && strlen(space + 1) < sizeof c->sink) {
+        memcpy(c->sink, space + 1, strlen(space + 1) + 1);
+        return true;
+    }
 #undef IS
     return false;
 }
@@ -162,18 +168,6 @@ stk_status stk__checkpoint_parse(char *text, size_t size, stk__checkpoint *out, 
     return STK_OK;
 }
 
-uint64_t stk__data_fingerprint(const stk_pipeline *p, int steps)
-{
-    const stk_op *source = p->plan.source->op;
-    uint64_t h = source->fingerprint ? source->fingerprint(&p->plan.source->call) : 0;
-    for (int i = 0; i < steps; i++) {
-        const stk__step *step = p->plan.segment[i];
-        if (step != p->plan.source && !step->unused && step->op->fingerprint)
-            h = stk__mix(h, step->op->fingerprint(&step->call));
-    }
-    return h;
-}
-
 void stk__shard_numbers(const stk_pipeline *p, int64_t *out_world, int64_t *out_rank, uint64_t *out_all)
 {
     uint64_t all = 0;
@@ -198,7 +192,8 @@ static void take_place(stk_pipeline *p, stk__checkpoint *c)
     const stk__place at = p->consumed;
     pthread_mutex_unlock(&p->lock);
     *c = (stk__checkpoint){.pipeline = p->plan.fingerprint,
-                           .data = p->data_fingerprint,
+                           .data = stk__data_fingerprint(p, p->plan.segment_count),
+                           .stamp = stk__data_stamp(p, p->plan.segment_count),
                            .batches = at.batches,
                            .samples = at.samples,
                            .ticket = at.ticket,
@@ -228,6 +223,7 @@ static stk_status print_place(stk_pipeline *p, stk__text *out, stk_error *err)
 {
     stk__checkpoint c;
     take_place(p, &c);
+    STK_TRY(stk__sink_save(p, c.samples, c.sink, err));
     stk__shard_numbers(p, &c.world, &c.rank, &c.shards);
     if (p->direct && !stk__chain_inelastic(&p->plan.chain))
         stk__chain_progress(&p->plan.chain, c.position, &c.epoch, &c.consumed);

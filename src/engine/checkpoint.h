@@ -4,6 +4,8 @@
 
 #include "engine/run.h"
 
+/* Room for what a sink tells of itself. */
+#define STK__SINK_TEXT 256
 #define STK__CHECKPOINT_MAX (64 * 1024)
 /* As many as repeat can count. */
 #define STK__FIRST_EPOCH_MAX ((int64_t)1 << 31)
@@ -17,6 +19,7 @@ enum {
 
 typedef struct stk__checkpoint {
     uint64_t pipeline, data; /* fingerprints */
+    uint64_t stamp;          /* of the files' times: another one is only told */
     uint64_t shards;         /* of their numbers, where there are several */
     int64_t mode;
     int64_t exact, approximations; /* no_approximate, and what was approximated */
@@ -34,6 +37,7 @@ typedef struct stk__checkpoint {
     int64_t first_epoch;   /* that the whole run began with */
     int64_t round_batches; /* of `batches`, in this round of a repeat behind the batch; flow runs */
     uint64_t digest_high, digest_low; /* of all batches up to here */
+    char sink[STK__SINK_TEXT]; /* what its `save` said; empty: no such sink */
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS], batch_seen[STK__CHAIN_MAX];
 } stk__checkpoint;
 
@@ -48,5 +52,13 @@ void stk__shard_numbers(const stk_pipeline *p, int64_t *out_world, int64_t *out_
 /* The value of a digest, to keep and to go on from. */
 void stk__digest_get(const stk_digest *digest, uint64_t *out_high, uint64_t *out_low);
 void stk__digest_set(stk_digest *digest, uint64_t high, uint64_t low);
+
+/*
+ * sink.c: sinks that publish files. check: INVALID where a run is to make or take checkpoints that its sink cannot go on from. save:
+ * the line for the checkpoint of a run that stands at `samples`, empty where there is nothing to tell. restore: goes on from one.
+ */
+stk_status stk__sink_check(const stk_pipeline *p, stk_error *err);
+stk_status stk__sink_save(const stk_pipeline *p, int64_t samples, char out[STK__SINK_TEXT], stk_error *err);
+stk_status stk__sink_restore(const stk_pipeline *p, const stk__checkpoint *c, stk_error *err);
 
 #endif

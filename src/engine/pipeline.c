@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/interrupt.h"
 #include "base/mem.h"
+#include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/run.h"
 
@@ -171,7 +172,7 @@ static stk_status check_config(const stk_config *config, stk_error *err)
 /* Where the run starts: at its beginning, at an epoch, or at a checkpoint. */
 static stk_status choose_start(stk_pipeline *p, stk_error *err)
 {
-    p->data_fingerprint = stk__data_fingerprint(p, p->plan.segment_count);
+    stk__look_at_open(p);
     STK_TRY(p->resumed ? stk__resume_apply(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
     if (p->resumed)
         STK_TRY(stk__quarantine_open(p, err));
@@ -194,9 +195,13 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(check_config(config, err));
     p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    STK_TRY(stk__sink_check(p, err));
+    p->open_info.checkpoints = config->checkpoints;
+    p->open_info.resumes = stk__resumes(p);
     if (stk__resumes(p))
         STK_TRY(stk__resume_read(p, err));
     p->open_info.repeats = stk__plan_repeats(&p->plan);
+    p->open_info.cache_file = p->plan.cache && ((const stk__cache_state *)p->plan.cache->state)->path;
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
     p->direct = !p->plan.stream && !p->plan.may_drop;
@@ -217,7 +222,7 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         STK_TRY(stk__feeder_open(p, err));
     STK_TRY(stk__cache_open(p, err));
     p->total_tickets = p->plan.stream ? STK__ENDLESS : stk__chain_tickets(&p->plan.chain);
-    stk__plan_explain(&p->plan, p->threads, p->budget.limit);
+    STK_TRY(stk__plan_explain(&p->plan, p->threads, p->budget.limit, err));
     STK_TRY(choose_start(p, err));
     return stk__exec_start(p, err);
 }
@@ -229,6 +234,7 @@ static void init_locks(stk_pipeline *p)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->look, NULL);
     pthread_mutex_init(&p->list_lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->ready, &monotonic);
@@ -378,7 +384,7 @@ static void free_queues_locked(stk_pipeline *p)
 static void keep_numbers_locked(stk_pipeline *p)
 {
     p->kept.bytes_read = stk__feeder_bytes_read(p);
-    stk__cache_counts(p, &p->kept.cache_hits, &p->kept.cache_misses);
+    stk__cache_counts(p, &p->kept.cache_hits, &p->kept.cache_misses, &p->kept.cache_damaged);
     p->kept.valid = true;
 }
 
@@ -436,6 +442,7 @@ void stk_pipeline_close(stk_pipeline *p)
     stk__free(p->resumed);
     stk_registry_free(p->own_registry);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->look);
     pthread_mutex_destroy(&p->list_lock);
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
@@ -468,7 +475,9 @@ stk_status stk_pipeline_consume(stk_pipeline *p, const stk_batch *batch, stk_err
     if (!p->plan.sink)
         return STK_OK;
     STK_TRY(check_open(p, err));
-    return at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err);
+    STK_TRY(at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err));
+    p->sunk += batch->rows;
+    return STK_OK;
 }
 
 stk_status stk_pipeline_finish(stk_pipeline *p, stk_error *err)
@@ -510,8 +519,9 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
     if (p->kept.valid) {
         out->cache_hits = p->kept.cache_hits;
         out->cache_misses = p->kept.cache_misses;
+        out->cache_damaged = p->kept.cache_damaged;
     } else {
-        stk__cache_counts(p, &out->cache_hits, &out->cache_misses);
+        stk__cache_counts(p, &out->cache_hits, &out->cache_misses, &out->cache_damaged);
     }
     for (int i = 0; i < p->flight_count; i++)
         out->ready_batches += p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]->ready;

@@ -720,20 +720,26 @@ stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)
     return complete_order(plan, err);
 }
 
+static void close_step(stk__step *step)
+{
+    /* Tables made while planning are the state's too, so close runs whether or not open did. */
+    if (step->op->close && step->state && !step->closed)
+        step->op->close(step->state);
+    step->closed = true;
+}
+
+/* But for ops that have a long look at their data: the state of a stopped run may still ask for it. */
 void stk__plan_close(stk__plan *plan)
 {
-    for (int i = plan->step_count - 1; i >= 0 && !plan->closed; i--) {
-        stk__step *step = &plan->steps[i];
-        /* Tables made while planning are the state's too, so close runs whether or not open did. */
-        if (step->op->close && step->state)
-            step->op->close(step->state);
-    }
-    plan->closed = true;
+    for (int i = plan->step_count - 1; i >= 0; i--)
+        if (!(plan->steps[i].op->flags & STK_OP_LOOKS_LONG))
+            close_step(&plan->steps[i]);
 }
 
 void stk__plan_clear(stk__plan *plan)
 {
-    stk__plan_close(plan);
+    for (int i = plan->step_count - 1; i >= 0; i--)
+        close_step(&plan->steps[i]);
     for (int i = plan->step_count - 1; i >= 0; i--) {
         stk__step *step = &plan->steps[i];
         stk__options_clear(step);

@@ -44,6 +44,12 @@ typedef struct stk__step {
     int group_count;
     bool absorbed; /* runs in the group of a later step */
     char *label;   /* what it is called in place of its name: its own label, or the names of the group; may be NULL */
+    bool closed;
+
+    /* what the op says of its data; guarded by the run's `look` lock */
+    bool looked;
+    uint64_t fingerprint, stamp;
+    int64_t newest_ns;
 } stk__step;
 
 /* One version of a field: what one op wrote under one name. */
@@ -98,7 +104,6 @@ typedef struct stk__plan {
     stk__relay relays[STK__MAX_RELAYS];
     int relay_count;
     bool stream;    /* the source cannot be indexed */
-    bool closed;    /* the ops are */
     bool may_drop;  /* samples can fall out, so batches are not known beforehand */
 
     uint64_t fingerprint; /* of the pipeline without shard's numbers */
@@ -115,7 +120,8 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
 bool stk__plan_repeats(const stk__plan *plan);
 /* Opens the ops, learns the source's count, completes the chain. */
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
-void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);
+/* The plan as text and as JSON; fails when there is no memory for all of it. */
+stk_status stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes, stk_error *err);
 /* Closes the ops; what the plan says of them stays. */
 void stk__plan_close(stk__plan *plan);
 /* Closes them too, and frees the plan. */

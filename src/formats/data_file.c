@@ -56,9 +56,10 @@ stk_status stk__data_file_exhausted(int code, const char *path, const char *what
     if (code != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
         stk_error_set(err, STK_NOMEM, "%s: %s", what, strerror(code));
     else
-        stk_error_set(err, STK_NOMEM,
-                      "%s: too many open files: the limit is %llu, and none of them could be closed; raise it (ulimit -n)",
-                      what, (unsigned long long)limit.rlim_cur);
+        stk_error_set(
+            err, STK_NOMEM,
+            "%s: too many open files: the limit is %llu, and none of them could be closed; raise it (ulimit -n)", what,
+            (unsigned long long)limit.rlim_cur);
     if (err && path)
         snprintf(err->file, sizeof err->file, "%s", path);
     return STK_NOMEM;

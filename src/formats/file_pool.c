@@ -28,10 +28,10 @@ enum { OPEN_MAX_FILES = 256, OPEN_MIN_FILES = 8 };
 /* A cache line for each: threads that read different files do not get in each other's way. */
 typedef struct pool_file {
     _Alignas(64) atomic_uint_fast64_t fd;
-    _Atomic int64_t checked_ns; /* when it was last looked at */
-    atomic_bool changed; /* found to differ: every later read is refused */
+    _Atomic int64_t checked_ns;                 /* when it was last looked at */
+    atomic_bool changed;                        /* found to differ: every later read is refused */
     _Atomic int64_t found_size, found_mtime_ns; /* what it was then; before `changed` is set */
-    stk__pool_file file; /* const */
+    stk__pool_file file;                        /* const */
 } pool_file;
 
 struct stk__file_pool {

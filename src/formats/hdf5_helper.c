@@ -53,6 +53,7 @@ typedef struct session {
     pthread_mutex_t lock;
     /* guarded by lock */
     pid_t child;
+    bool killed; /* the last one, by us */
 } session;
 
 struct stk__h5_helper {
@@ -241,12 +242,14 @@ static int end_locked(session *s, int patience_ms)
     const int fd = atomic_exchange(&s->fd, -1);
     const pid_t child = s->child;
     s->child = 0;
+    s->killed = false;
     if (fd >= 0)
         close(fd);
     if (child <= 0)
         return status;
     for (int waited = 0; !has_ended(child, &status); waited++) {
         if (waited >= patience_ms) {
+            s->killed = true;
             if (kill(-child, SIGKILL))
                 kill(child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -356,6 +359,10 @@ static stk_status died(asking *a)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
         return stk_error_set(a->err, STK_CORRUPT,
                              "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
+    /* The kernel does that where memory is short, which says nothing about the file. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->session->killed)
+        return stk_error_set(a->err, STK_NOMEM,
+                             STK__H5_HELPER_NAME " was killed from outside on this file: is the machine out of memory?");
     if (WIFSIGNALED(status))
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 crashed (signal %d) on this file", WTERMSIG(status));
     return stk_error_set(a->err, STK_CORRUPT, "libhdf5 ended its process (exit code %d) on this file",

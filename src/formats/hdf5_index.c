@@ -35,7 +35,7 @@ typedef struct index_header {
     uint64_t size; /* of the message */
 } index_header;
 
-_Static_assert(sizeof(index_header) == 80, "no padding");
+_Static_assert(sizeof(index_header) == 88, "no padding");
 
 #define INDEX_MAGIC UINT64_C(0x315844354b545348) /* "HSTK5DX1" */
 enum { CHECKSUM_FROM = 16 };
@@ -175,6 +175,7 @@ static stk_status identify(const char *path, stk__h5_identity *out, stk_error *e
         return stk_error_set(err, STK_UNSUPPORTED, "cannot be read as HDF5: it is no regular file");
     out->size_bytes = st.st_size;
     out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    out->ctime_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
     out->inode = (uint64_t)st.st_ino;
     out->device = (uint64_t)st.st_dev;
     return STK_OK;

@@ -32,8 +32,8 @@ static long long line_of(const reading *r, const char *at)
 
 static stk_status refuse(const reading *r, const char *at, const char *what)
 {
-    return stk_error_set(r->err, STK_INVALID, "'%.200s', line %lld: %.200s; wanted a list as --on-error quarantine writes it",
-                         r->name, line_of(r, at), what);
+    return stk_error_set(r->err, STK_INVALID, "'%.200s' is no quarantine list: line %lld: %.200s", r->name,
+                         line_of(r, at), what);
 }
 
 /* A name as JSON has it: bytes that are not UTF-8 are marks. NULL: no memory. */

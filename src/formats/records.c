@@ -281,7 +281,7 @@ stk_status stk__records_open(const stk__paths *paths, const stk__records_config 
         in.bytes_total = total_size(r);
     stk_status status = index_all(&in, err);
     if (atomic_load(&in.saved))
-        stk__index_cache_trim(config->cache_dir, config->cache_bytes, start_s);
+        stk__index_cache_trim(config->cache_dir, config->cache_bytes, start_s, (size_t)atomic_load(&in.saved));
     pthread_mutex_destroy(&in.lock);
     if (status == STK_OK)
         status = sum_up(r, err);

@@ -322,6 +322,7 @@ stk_status stk__tar_next(stk__tar_reader *r, stk__tar_member *out, stk_bytes *ou
 /* ---- the writer ---- */
 
 struct stk__tar_writer {
+    stk__set_file *part; /* a file of a set, which is its owner; NULL: `file` */
     stk__new_file file;
     char *buffer;
     bool ended, failed;
@@ -350,6 +351,16 @@ stk_status stk__tar_writer_open(const char *path, stk__tar_writer **out, stk_err
         return status;
     }
     setvbuf(w->file.stream, w->buffer, _IOFBF, STREAM_BUFFER);
+    *out = w;
+    return STK_OK;
+}
+
+stk_status stk__tar_writer_part(stk__set_file *part, stk__tar_writer **out, stk_error *err)
+{
+    stk__tar_writer *w = stk__calloc(1, sizeof *w);
+    if (!w)
+        return stk__nomem(sizeof *w, err);
+    w->part = part;
     *out = w;
     return STK_OK;
 }
@@ -390,7 +401,8 @@ static void make_header(uint8_t block[STK__TAR_BLOCK], const char *name, size_t 
 
 static stk_status put(stk__tar_writer *w, const void *data, size_t size, stk_error *err)
 {
-    const stk_status status = stk__new_file_write(&w->file, data, size, err);
+    const stk_status status =
+        w->part ? stk__set_file_write(w->part, data, size, err) : stk__new_file_write(&w->file, data, size, err);
     w->failed |= status != STK_OK;
     return status;
 }
@@ -426,12 +438,12 @@ stk_status stk__tar_writer_end(stk__tar_writer *w, stk_error *err)
     if (w->failed) {
         status = stk_error_set(err, STK_IO, "an earlier write failed, so the file is not published");
         if (err)
-            snprintf(err->file, sizeof err->file, "%s", w->file.path);
+            snprintf(err->file, sizeof err->file, "%s", w->part ? stk__set_file_path(w->part) : w->file.path);
     } else {
         status = put(w, zeros, sizeof zeros, err);
     }
     if (status == STK_OK)
-        status = stk__new_file_sync(&w->file, err);
+        status = w->part ? stk__set_file_sync(w->part, err) : stk__new_file_sync(&w->file, err);
     w->ended = status == STK_OK;
     w->failed |= status != STK_OK;
     return status;

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "formats/file_look.h"
 #include "formats/index_cache.h"
 #include "ops/hdf5_source.h"
 
@@ -101,12 +102,12 @@ static stk_status index_files(const stk_call *call, stk_error *err)
             return call->host->fail(err, STK_CANCELLED, "the run was cancelled");
         STK_TRY(add_file(call, s->files.items[i], err));
     }
-    bool saved = false;
+    size_t saved = 0;
     for (int32_t i = 0; i < s->file_count; i++)
-        saved = saved || !s->indexes[i]->cached;
+        saved += !s->indexes[i]->cached;
     const char *cache_dir = call->host->open_info(call)->cache_dir;
     if (cache_dir && saved)
-        stk__index_cache_trim(cache_dir, 0, start_s);
+        stk__index_cache_trim(cache_dir, 0, start_s, saved);
     return STK_OK;
 }
 
@@ -331,17 +332,14 @@ static int64_t hdf5_memory(const stk_call *call)
     return (int64_t)sum;
 }
 
-/* Names without directories, sizes, shapes and where chunks lie. */
+/* Names without directories, sizes, first and last bytes, shapes and where chunks lie. */
 static uint64_t hdf5_fingerprint(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
     uint64_t h = 0;
     for (int32_t f = 0; f < s->file_count; f++) {
         const stk__h5_file *file = s->indexes[f];
-        const char *slash = strrchr(file->path, '/');
-        const char *name = slash ? slash + 1 : file->path;
-        h = stk__mix(h, XXH3_64bits(name, strlen(name)));
-        h = stk__mix(h, (uint64_t)file->id.size_bytes);
+        h = stk__look_contents(h, file->path);
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = &file->datasets[i];
             h = stk__mix(h, XXH3_64bits(d->dims, sizeof *d->dims * (size_t)d->rank));
@@ -350,6 +348,43 @@ static uint64_t hdf5_fingerprint(const stk_call *call)
             h = stk__mix(h, XXH3_64bits(d->chunks, sizeof *d->chunks * d->chunk_count));
         }
     }
+    return h;
+}
+
+/*
+ * A file that a dataset has its data in. Its name may count from the directory of the HDF5 file or from that of the process: both are
+ * looked at. One that stands for many, by a pattern, cannot be followed, so nothing is known to be the same then.
+ */
+static uint64_t stamp_source(const stk_call *call, uint64_t h, const char *file, const char *source, int64_t *newest_ns)
+{
+    if (strchr(source, '%')) {
+        if (!call->host->open_info(call)->cache_file)
+            return h;
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        return stk__mix(stk__mix(h, (uint64_t)now.tv_sec), (uint64_t)now.tv_nsec);
+    }
+    h = stk__look_stamp(h, source, newest_ns);
+    const char *slash = strrchr(file, '/');
+    if (source[0] == '/' || !slash)
+        return h;
+    stk__text path = STK__TEXT_INIT;
+    stk__text_printf(&path, "%.*s/%s", (int)(slash - file), file, source);
+    h = stk__look_stamp(h, path.failed ? "-" : path.data, newest_ns);
+    stk__text_clear(&path);
+    return h;
+}
+
+static uint64_t hdf5_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stk__h5_source *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; i < s->files.count; i++)
+        h = stk__look_stamp(h, s->files.items[i], newest_ns);
+    for (int32_t f = 0; f < s->file_count; f++)
+        for (size_t i = 0; i < s->dataset_count; i++)
+            for (size_t k = 0; s->is_read[i] && k < s->indexes[f]->datasets[i].source_count; k++)
+                h = stamp_source(call, h, s->indexes[f]->path, s->indexes[f]->datasets[i].sources[k], newest_ns);
     return h;
 }
 
@@ -403,4 +438,5 @@ const stk_op stk__op_hdf5 = {
     .memory = hdf5_memory,
     .fingerprint = hdf5_fingerprint,
     .damage = hdf5_damage,
+    .stamp = hdf5_stamp,
 };

@@ -21,6 +21,10 @@ typedef struct {
     stk__folder *folder;
     int image, label, path;
     bool image_needed, label_needed, path_needed;
+
+    /* fingerprint and stamp alone */
+    stk__folder_seen seen;
+    bool looked;
 } folder_state;
 
 static stk_status folder_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
@@ -212,10 +216,27 @@ static int64_t folder_memory(const stk_call *call)
     return (int64_t)stk__folder_memory(s->folder);
 }
 
+/* Names alone where no picture is read. The look is kept for the stamp, which is asked next, so that files are met once. */
 static uint64_t folder_fingerprint(const stk_call *call)
 {
-    const folder_state *s = call->state;
-    return stk__folder_fingerprint(s->folder);
+    folder_state *s = call->state;
+    if (!s->image_needed)
+        return stk__folder_names(s->folder);
+    stk__folder_look(s->folder, call->host->open_info(call)->threads, true, &s->seen);
+    s->looked = true;
+    return s->seen.contents;
+}
+
+static uint64_t folder_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    folder_state *s = call->state;
+    if (!s->image_needed)
+        return 0;
+    if (!s->looked)
+        stk__folder_look(s->folder, call->host->open_info(call)->threads, false, &s->seen);
+    s->looked = false; /* who asks again wants to know of now */
+    *newest_ns = STK_MAX(*newest_ns, s->seen.newest_ns);
+    return s->seen.times;
 }
 
 static const stk_option folder_options[] = {
@@ -242,6 +263,7 @@ const stk_op stk__op_image_folder = {
     .options = folder_options,
     .state_size = sizeof(folder_state),
     .role = STK_ROLE_SOURCE,
+    .flags = STK_OP_LOOKS_LONG,
     .schema = folder_schema,
     .open = folder_open,
     .close = folder_close,
@@ -252,4 +274,5 @@ const stk_op stk__op_image_folder = {
     .memory = folder_memory,
     .fingerprint = folder_fingerprint,
     .class_name = folder_class_name,
+    .stamp = folder_stamp,
 };

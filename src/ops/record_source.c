@@ -12,8 +12,11 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "formats/file_look.h"
+#include "formats/manifest.h"
 #include "formats/record_list.h"
 #include "formats/schema.h"
+#include "formats/set.h"
 #include "formats/tfrecord.h"
 
 #include "base/banned.h"
@@ -197,16 +200,22 @@ static stk_status read_only(stk__record_source *s, const char *path, stk_error *
     return status;
 }
 
-/* What the pattern matches; schemas that lie beside records count only when the user names them. */
+/* What lies beside records and tells of them. */
+static bool is_beside(const char *path)
+{
+    return stk__schema_is_path(path) || stk__manifest_is_path(path);
+}
+
+/* What the pattern matches; what lies beside records counts only when the user names it. */
 static stk_status expand(stk__record_source *s, const char *pattern, stk_error *err)
 {
     const size_t first = s->paths.count;
     STK_TRY(stk__paths_glob(&s->paths, pattern, err));
-    if (s->framing != STK__FRAMING_TFRECORD)
+    if (s->framing == STK__FRAMING_LINES)
         return STK_OK;
     size_t kept = first;
     for (size_t i = first; i < s->paths.count; i++) {
-        if (stk__schema_is_path(s->paths.items[i]) && strcmp(s->paths.items[i], pattern) != 0)
+        if (is_beside(s->paths.items[i]) && strcmp(s->paths.items[i], pattern) != 0)
             stk__free(s->paths.items[i]);
         else
             s->paths.items[kept++] = s->paths.items[i];
@@ -214,15 +223,44 @@ static stk_status expand(stk__record_source *s, const char *pattern, stk_error *
     s->paths.count = kept;
     if (kept > first)
         return STK_OK;
-    return stk_error_set(err, STK_IO, "no file matches '%s' but schemas of other files", pattern);
+    return stk_error_set(err, STK_IO, "no file matches '%s' but schemas and manifests of other files", pattern);
+}
+
+/* Files that a pattern found must be all of their sets; those that were named are taken as they are. */
+static stk_status check_sets(const stk__record_source *s, const size_t *ends, const stk_strings *patterns, stk_error *err)
+{
+    bool *wild = stk__calloc(s->paths.count + 1, sizeof *wild);
+    if (!wild)
+        return stk__nomem(s->paths.count, err);
+    for (size_t i = 0, k = 0; i < patterns->count; i++)
+        for (; k < ends[i]; k++)
+            wild[k] = strpbrk(patterns->items[i], "*?[") && strcmp(s->paths.items[k], patterns->items[i]) != 0;
+    const stk_status status = stk__sets_check(&s->paths, wild, err);
+    stk__free(wild);
+    return status;
+}
+
+static stk_status find_files(stk__record_source *s, const stk_strings *patterns, stk_error *err)
+{
+    size_t *ends = stk__calloc(patterns->count + 1, sizeof *ends);
+    stk_status status = ends ? STK_OK : stk__nomem(patterns->count * sizeof *ends, err);
+    if (status == STK_OK && s->framing != STK__FRAMING_LINES)
+        status = stk__sets_settle_patterns(patterns->items, patterns->count, err); /* before names are looked up */
+    for (size_t i = 0; i < patterns->count && status == STK_OK; i++) {
+        status = expand(s, patterns->items[i], err);
+        ends[i] = s->paths.count;
+    }
+    if (status == STK_OK && s->framing != STK__FRAMING_LINES)
+        status = check_sets(s, ends, patterns, err);
+    stk__free(ends);
+    return status;
 }
 
 stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
                             stk_error *err)
 {
     s->cycle = s->block = 1;
-    for (size_t i = 0; i < patterns->count; i++)
-        STK_TRY(expand(s, patterns->items[i], err));
+    STK_TRY(find_files(s, patterns, err));
     bool compressed;
     STK_TRY(look_at_files(s, &compressed, err));
     if (s->paths.count == 0 && s->lost_count > 0) {
@@ -610,41 +648,23 @@ int64_t stk__source_memory(const stk_call *call)
     return s->records ? (int64_t)stk__records_memory(s->records) + s->only_count * (int64_t)sizeof *s->only : 0;
 }
 
-/* Name, size, and the first and last bytes of a file that is read as a stream. */
-static uint64_t hash_file(uint64_t h, const char *path)
-{
-    enum { EDGE = 4096 };
-    uint64_t words[EDGE / 8];
-    const char *slash = strrchr(path, '/');
-    for (const char *p = slash ? slash + 1 : path; *p; p++)
-        h = stk__mix(h, (uint64_t)(unsigned char)*p);
-    stk__file_id id = {0, 0};
-    struct stat st;
-    int fd;
-    /* To open a pipe is to take it away from who writes: it can be read once, and not looked at before. */
-    if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISREG(st.st_mode) ||
-        stk__file_open(path, &fd, &id, NULL) != STK_OK)
-        return h;
-    h = stk__mix(h, (uint64_t)id.size_bytes);
-    for (int end = 0; end < 2; end++) {
-        memset(words, 0, sizeof words);
-        if (pread(fd, words, sizeof words, end ? STK_MAX(id.size_bytes - EDGE, (int64_t)0) : 0) <= 0)
-            break;
-        for (size_t i = 0; i < EDGE / 8; i++)
-            h = stk__mix(h, words[i]);
-    }
-    close(fd);
-    return h;
-}
-
 uint64_t stk__source_fingerprint(const stk_call *call)
 {
     const stk__record_source *s = call->state;
     uint64_t h = s->records ? stk__records_fingerprint(s->records) : 0;
     for (size_t i = 0; !s->records && i < s->paths.count; i++)
-        h = hash_file(h, s->paths.items[i]);
+        h = stk__look_contents(h, s->paths.items[i]);
     for (int64_t i = 0; i < s->only_count; i++)
         h = stk__mix(h, (uint64_t)s->only[i]);
+    return h;
+}
+
+uint64_t stk__source_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stk__record_source *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; i < s->paths.count; i++)
+        h = stk__look_stamp(h, s->paths.items[i], newest_ns);
     return h;
 }
 

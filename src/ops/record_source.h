@@ -53,6 +53,7 @@ int64_t stk__source_group_first(const stk_call *call, int64_t group);
 void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t block);
 int64_t stk__source_memory(const stk_call *call);
 uint64_t stk__source_fingerprint(const stk_call *call);
+uint64_t stk__source_stamp(const stk_call *call, int64_t *newest_ns);
 bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
 
 /* For the op's descriptor: all of them, or all but close, process and pull. */
@@ -74,6 +75,7 @@ bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t 
     .set_interleave = stk__source_set_interleave, \
     .memory = stk__source_memory,                 \
     .fingerprint = stk__source_fingerprint,       \
+    .stamp = stk__source_stamp,                   \
     .damage = stk__source_damage
 
 #endif

@@ -15,10 +15,10 @@
 enum { ROWS = 40, FILE_MAX = 1 << 16, INDEX_CALLS = 4 }; /* the last: reads of a record file before its first record */
 
 static struct {
-    char dir[256]; /* files below it count; "": none */
-    int64_t calls; /* that read such a file */
-    int64_t at;    /* the call that finds its file changed; -1: none does */
-    bool flip;     /* every byte of it, else each 'q' becomes a 'z' */
+    char dir[256];     /* files below it count; "": none */
+    int64_t calls;     /* that read such a file */
+    int64_t at;        /* the call that finds its file changed; -1: none does */
+    bool flip;         /* every byte of it, else each 'q' becomes a 'z' */
     char changed[256]; /* the file that was changed, and what it was before */
     char before[FILE_MAX];
     long size;
@@ -135,7 +135,8 @@ static void assert_old(const seen *s, const char *text, int64_t at)
 {
     for (size_t i = 0; i < s->lines.length; i++)
         if (s->lines.data[i] == 'z')
-            fail_msg("%s: call %lld: a row of the changed file was handed over: %s", text, (long long)at, s->lines.data);
+            fail_msg("%s: call %lld: a row of the changed file was handed over: %s", text, (long long)at,
+                     s->lines.data);
     for (size_t i = 0; i < s->value_count; i++)
         assert_in_range(s->values[i], 0, ROWS - 1);
 }
@@ -148,9 +149,8 @@ static void check_policy(const char *text, stk_on_error policy, int64_t calls, b
     assert_int_equal(s.status, STK_END);
     assert_int_equal(s.stats.skipped, 0);
     seen_clear(&s);
-    /* With a policy for bad records, fewer and larger pieces are read. */
-    calls = STK_MIN(calls, all - INDEX_CALLS);
-    assert_true(calls > 0);
+    /* With a policy for bad records, fewer and larger pieces are read; of a small stream, there are few calls at all. */
+    calls = STK_MIN(calls, STK_MAX(all - INDEX_CALLS, (int64_t)1));
     for (int64_t at = all - calls; at < all; at++) {
         run_armed(text, policy, at, flip, &s);
         assert_old(&s, text, at);
@@ -190,7 +190,8 @@ static void records_without_a_check_stay_behind(void **state)
 static void samples_of_archives_stay_behind(void **state)
 {
     write_all();
-    check_changes("webdataset(\"$D/d/t.tar\", text=bytes(from=\"txt\")) | shuffle(seed=1) | batch(4) | print", 20, false);
+    check_changes("webdataset(\"$D/d/t.tar\", text=bytes(from=\"txt\")) | shuffle(seed=1) | batch(4) | print", 20,
+                  false);
 }
 
 /* A compressed file in the set makes a stream of all of them; the plain one comes first. */

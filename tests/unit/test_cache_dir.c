@@ -55,8 +55,9 @@ static void what_is_used_now_stays(void **state)
     assert_false(has(1, ".aa"));
     assert_true(has(2, ".aa") && has(3, ".aa"));
     /* Age counts below the bound too. */
-    stk__cache_dir_trim(test_dir, &(stk__cache_bounds){.endings = endings, .most_bytes = 1 << 20, .most_age_s = 30,
-                                                       .used_since_s = INT64_MAX});
+    stk__cache_dir_trim(
+        test_dir,
+        &(stk__cache_bounds){.endings = endings, .most_bytes = 1 << 20, .most_age_s = 30, .used_since_s = INT64_MAX});
     assert_true(!has(2, ".aa") && has(3, ".aa"));
     /* Being used makes young; said again too soon it costs nothing. */
     const char *path = put(4, ".aa", PAGE, 100000);
@@ -66,11 +67,24 @@ static void what_is_used_now_stays(void **state)
     assert_true(time(NULL) - st.st_mtim.tv_sec < 1000);
 }
 
+static void not_too_many_go_at_a_time(void **state)
+{
+    for (int i = 0; i < 10; i++)
+        put(i, ".aa", PAGE, 1000 - i);
+    const stk__cache_bounds bounds = {.endings = endings, .most_removed = 4, .used_since_s = INT64_MAX};
+    stk__cache_dir_trim(test_dir, &bounds);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(has(i, ".aa"), i >= 4);
+}
+
 /* A directory that somebody named by mistake loses nothing of theirs. */
 static void other_files_are_not_touched(void **state)
 {
-    static const char *const names[] = {"photo.aa", "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.cc",
-                                        "0123456789ABCDEF0123456789ABCDEF.aa", "0123456789abcdef0123456789abcdef.aa.old",
+    static const char *const names[] = {"photo.aa",
+                                        "0123456789abcdef0123456789abcdef",
+                                        "0123456789abcdef0123456789abcdef.cc",
+                                        "0123456789ABCDEF0123456789ABCDEF.aa",
+                                        "0123456789abcdef0123456789abcdef.aa.old",
                                         "0123456789abcdef0123456789abcdef.aa.tmp-1-0"};
     for (size_t i = 0; i < STK_COUNT(names); i++)
         write_text(names[i], "x");
@@ -154,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         DIR_TEST(what_was_not_used_for_longest_goes_first),
         DIR_TEST(what_is_used_now_stays),
+        DIR_TEST(not_too_many_go_at_a_time),
         DIR_TEST(other_files_are_not_touched),
         DIR_TEST(indexes_of_a_set_push_out_older_ones_only),
     };

@@ -55,12 +55,16 @@ static void assert_refuses(const char *text, const char *part)
 static void lists_are_read_as_others_write_them(void **state)
 {
     /* our own */
-    LISTS("{\"file\":\"d/a.tfrecord\",\"offset\":210,\"record\":7,\"bytes\":15,\"op\":\"parse\",\"error\":\"e\"}\n", {0, 7});
+    LISTS("{\"file\":\"d/a.tfrecord\",\"offset\":210,\"record\":7,\"bytes\":15,\"op\":\"parse\",\"error\":\"e\"}\n",
+          {0, 7});
     /* Python's json, keys sorted, CRLF, blank lines, no line end after the last */
-    LISTS("{\"bytes\": 15, \"file\": \"d/a.tfrecord\", \"record\": 7}\r\n\r\n \n{\"file\": \"d/a.tfrecord\", \"record\": 3}", {0, 7},
-          {0, 3});
+    LISTS(
+        "{\"bytes\": 15, \"file\": \"d/a.tfrecord\", \"record\": 7}\r\n\r\n \n{\"file\": \"d/a.tfrecord\", \"record\": 3}",
+        {0, 7}, {0, 3});
     /* jq . */
-    LISTS("{\n  \"file\": \"d/a.tfrecord\",\n  \"record\": 1\n}\n{\n  \"file\": \"d/a.tfrecord\",\n  \"record\": 2\n}\n", {0, 1}, {0, 2});
+    LISTS(
+        "{\n  \"file\": \"d/a.tfrecord\",\n  \"record\": 1\n}\n{\n  \"file\": \"d/a.tfrecord\",\n  \"record\": 2\n}\n",
+        {0, 1}, {0, 2});
     /* json.dump of a list, jq -s */
     LISTS("[{\"file\": \"d/a.tfrecord\", \"record\": 1}, {\"file\": \"d/a.tfrecord\", \"record\": 2}]", {0, 1}, {0, 2});
     LISTS("[\n]\n{\"file\": \"d/a.tfrecord\", \"record\": 1}", {0, 1});
@@ -89,9 +93,10 @@ static void other_files_and_stretches_are_passed_over(void **state)
 
 static void what_is_no_list_is_refused_with_its_line(void **state)
 {
-    assert_refuses("record 7\n", "'bad.jsonl', line 1: is no JSON object");
+    assert_refuses("record 7\n", "'bad.jsonl' is no quarantine list: line 1: is no JSON object");
     assert_refuses("{\"file\":\"d/a.tfrecord\",\"record\":1}\n{\"file\":\n\"d\",}", "line 3: is no JSON: ");
-    assert_refuses("{\"file\":\"d/a.tfrecord\",\"record\":1}\n\n{\"record\":1}", "line 3: found an object whose \"file\"");
+    assert_refuses("{\"file\":\"d/a.tfrecord\",\"record\":1}\n\n{\"record\":1}",
+                   "line 3: found an object whose \"file\"");
     assert_refuses("{\"file\":7,\"record\":1}", "line 1: found an object whose \"file\"");
     assert_refuses("{\"file\":\"x\"}", "\"record\" is not there or no whole number");
     assert_refuses("{\"file\":\"x\",\"record\":\"7\"}", "\"record\"");
