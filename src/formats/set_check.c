@@ -50,7 +50,7 @@ static stk_status add_manifest(stk__set_dir *d, const char *name, stk_error *err
     if (!stk__grow((void **)&d->paths, &paths, d->count + 1, sizeof *d->paths) ||
         !stk__grow((void **)&d->manifests, &manifests, d->count + 1, sizeof *d->manifests))
         return stk__nomem(sizeof *d->manifests, err);
-    char *path = stk__set_join(d->dir, name);
+    char *path = strcmp(d->dir, ".") == 0 ? stk__strdup(name) : stk__set_join(d->dir, name);
     if (!path)
         return stk__nomem(strlen(name), err);
     stk_status status = says_manifest(path) ? stk__manifest_load(path, &m, NULL, err) : STK_END;

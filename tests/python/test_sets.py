@@ -347,7 +347,7 @@ def test_what_cannot_be_gone_on_with_is_refused(program, directory):
     assert "would be missing" in run(program, directory, text, "--resume", "p.ck", status=4)[1]
     for sink in ('write_hdf5("a.h5")', 'write_tfrecord("a.gz", compression=gzip)', 'write_tfrecord("a.z", compression=zlib)'):
         for more in (("--checkpoint", "x.ck"), ("--resume", point)):
-            _, message = run(program, directory, "range(5) | " + sink, *more, status=2)
+            _, message = run(program, directory, "range(5000) | shuffle(seed=3) | batch(7) | " + sink, *more, status=2)
             assert "--checkpoint" in message, message
     assert not os.path.exists(os.path.join(directory, "x.ck"))
 
