@@ -51,7 +51,7 @@ typedef struct stk__records_config {
 } stk__records_config;
 
 /*
- * Indexes every file, or takes its index from the cache when size, mtime and the hash of the file's first and last
+ * Indexes every file, or takes its index from the cache when size, times and the hash of the file's first and last
  * bytes still fit. A cached index is untrusted input: anything odd in it means a new scan. New indexes are published
  * atomically; a cache that cannot be written is no error. Only plain files; fails on compressed ones.
  */
