@@ -204,7 +204,12 @@ static stk_status open_file_locked(stk__lanes *l, file_lane *lane, stk_error *er
     STK_TRY(stk__record_stream_open(l->config.paths->items[lane->file], l->config.framing, l->config.verify, &lane->stream,
                                     err));
     stk__record_stream_limit(lane->stream, l->config.memory_bytes / 4);
-    return STK_OK;
+    const stk_status same = stk__set_marks_check(l->config.marks, err);
+    if (same != STK_OK) {
+        stk__record_stream_close(lane->stream);
+        lane->stream = NULL;
+    }
+    return same;
 }
 
 static void end_file_locked(stk__lanes *l, file_lane *lane)

@@ -5,11 +5,13 @@
 #include <stoker/op.h>
 
 #include "formats/records.h"
+#include "formats/set.h"
 
 typedef struct stk__lanes stk__lanes;
 
 typedef struct stk__lanes_config {
     const stk__paths *paths;
+    const stk__set_marks *marks; /* of the sets that they belong to */
     stk__framing framing;
     bool verify;
     int field;            /* the bytes field that gets the records */

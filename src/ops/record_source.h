@@ -15,6 +15,7 @@ typedef struct stk__record_source {
     size_t cut_count;
 
     stk__paths paths;
+    stk__set_marks marks;
     stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
     stk__records *records; /* NULL: a stream */
