@@ -35,6 +35,13 @@ uint64_t stk__alloc_failures(void)
     return atomic_load(&failures);
 }
 
+stk_status stk__alloc_check(uint64_t before, stk_error *err)
+{
+    if (atomic_load(&failures) == before)
+        return STK_OK;
+    return stk_error_set(err, STK_NOMEM, "out of memory on the way");
+}
+
 static void *counted(void *p)
 {
     if (STK_UNLIKELY(!p))
