@@ -242,6 +242,11 @@ typedef struct stk_host {
     bool (*plan_has_classes)(const stk_plan *plan, int id);
     /* While running, any thread: a line for the log of the run. Who calls it sees to it that it is not told too often. */
     void (*warn)(const stk_call *call, const char *text);
+    /* Memory that the op, or a library that it calls, takes by itself: charged before, returned after. Any thread. */
+    stk_status (*charge)(const stk_call *call, size_t size, stk_error *err);
+    void (*give_back)(const stk_call *call, size_t size);
+    /* The message of a STK_BUDGET that an op got and whose size it knows: `what` takes `size` bytes, `kept` of which stay in the batch. */
+    stk_status (*no_room)(const stk_call *call, const char *what, uint64_t size, uint64_t kept, stk_error *err);
 } stk_host;
 
 /* ---- the descriptor ---- */
@@ -333,6 +338,9 @@ typedef struct stk_op {
     const char *(*label)(const void *state);
     /* Optional, sources: what label i stands for, the name of a class; NULL past the last. Lives until close. */
     const char *(*class_name)(const stk_call *call, int64_t i);
+    /* Optional: frees what one worker keeps from sample to sample and can make anew. Called when memory is short, while that worker
+       is in no op; perhaps by another thread. A sample whose ops found no memory comes again afterwards, from its source on. */
+    void (*trim)(const stk_call *call);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);
@@ -385,6 +393,18 @@ static inline void *stk_budget_alloc(const stk_call *call, size_t size, stk_erro
 static inline void stk_budget_free(const stk_call *call, void *p, size_t size)
 {
     call->host->free(call, p, size);
+}
+
+/* For memory that comes from elsewhere, a library's say: it counts towards the budget until it is returned. STK_BUDGET when there is
+   too little left; the op returns that as it is, and the sample comes again when there is room. Any thread. */
+static inline stk_status stk_budget_charge(const stk_call *call, size_t size, stk_error *err)
+{
+    return call->host->charge(call, size, err);
+}
+
+static inline void stk_budget_return(const stk_call *call, size_t size)
+{
+    call->host->give_back(call, size);
 }
 
 /* Whether anything later uses field `id`; ops need not make those that nothing uses. */

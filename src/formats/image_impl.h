@@ -23,6 +23,10 @@ struct stk__image_decoder {
 /* At least `size` bytes, contents undefined, those of before are lost; NULL with err set. */
 void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err);
 
+/* For what a library takes by itself. */
+stk_status stk__image_charge(const stk__image_decoder *decoder, size_t size, stk_error *err);
+void stk__image_give_back(const stk__image_decoder *decoder, size_t size);
+
 /* Sets got->pixels to a room of width x height x channels with tight rows. */
 stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
                                  stk__image_got *got, stk_error *err);

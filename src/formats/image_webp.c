@@ -13,6 +13,8 @@
 #define RIFF_BYTES 12
 #define CHUNK_HEADER 8
 #define FRAME_HEADER 16
+/* Tables of 100 Huffman codes of the largest kind. */
+#define CODES_BYTES ((size_t)2 << 20)
 
 /* A picture for libwebp and where it lies on the canvas. */
 typedef struct webp_frame {
@@ -20,6 +22,7 @@ typedef struct webp_frame {
     size_t size;
     int32_t x, y, width, height;
     bool lossy_alpha; /* colours in VP8, alpha in a chunk of its own */
+    bool lossless;
 } webp_frame;
 
 static uint32_t read_le24(const uint8_t *p)
@@ -122,6 +125,7 @@ static stk_status find_frame(const uint8_t *data, size_t size, webp_frame *out, 
     out->width = features.width;
     out->height = features.height;
     out->lossy_alpha = is_lossy_alpha(&features);
+    out->lossless = features.format == 2;
     const int32_t width = (int32_t)read_le24(p + 6) + 1, height = (int32_t)read_le24(p + 9) + 1;
     if (features.has_animation || width != out->width || height != out->height)
         return stk_error_set(err, STK_CORRUPT,
@@ -146,8 +150,25 @@ static stk_status open_frame(const uint8_t *data, size_t size, const stk__image_
                         .size = size,
                         .width = features.width,
                         .height = features.height,
-                        .lossy_alpha = is_lossy_alpha(&features)};
+                        .lossy_alpha = is_lossy_alpha(&features),
+                        .lossless = features.format == 2};
     return STK_OK;
+}
+
+/*
+ * What libwebp (1.2.4 to 1.6) takes inside. Lossy: a few rows of macroblocks; an alpha plane of its own is a byte for each
+ * pixel, and four while it is unpacked. Lossless: four bytes for each pixel, a quarter of a byte for each of two
+ * transforms and for the map of Huffman codes, 16 rows, and the tables of these codes.
+ */
+static size_t library_bytes(const webp_frame *frame)
+{
+    const size_t pixels = (size_t)frame->width * (size_t)frame->height, rows = (size_t)frame->width * 256 + 256 * 1024;
+    size_t bytes = rows;
+    if (frame->lossless)
+        bytes += 5 * pixels + CODES_BYTES;
+    else if (frame->lossy_alpha)
+        bytes += 6 * pixels + CODES_BYTES;
+    return bytes;
 }
 
 /*
@@ -182,8 +203,11 @@ static stk_status decode_part(stk__image_decoder *decoder, const webp_frame *fra
     config.output.u.RGBA.rgba = room;
     config.output.u.RGBA.stride = (int)stride;
     config.output.u.RGBA.size = total;
+    const size_t inside = library_bytes(frame);
+    STK_TRY(stk__image_charge(decoder, inside, err));
     const VP8StatusCode code = WebPDecode(frame->data, frame->size, &config);
     WebPFreeDecBuffer(&config.output);
+    stk__image_give_back(decoder, inside);
     if (code != VP8_STATUS_OK)
         return refuse(code, frame->size, err);
     uint8_t *first = room + (size_t)(part->y - top) * stride + (size_t)(part->x - left) * (size_t)part->channels;
