@@ -245,6 +245,12 @@ typedef struct stk_host {
     /* Memory that the op, or a library that it calls, takes by itself: charged before, returned after. Any thread. */
     stk_status (*charge)(const stk_call *call, size_t size, stk_error *err);
     void (*give_back)(const stk_call *call, size_t size);
+    /* Streams, from `pull` and `ahead` alone: the same, but waits for the others to give memory back. Who holds a lock, or work that
+       `pull` may wait for, must see to it that `pull` says so: between pause and resume it counts as idle. */
+    stk_status (*charge_patiently)(const stk_call *call, size_t size, stk_error *err);
+    void *(*alloc_patiently)(const stk_call *call, size_t size, stk_error *err);
+    void (*pause)(const stk_call *call);
+    void (*resume)(const stk_call *call);
     /* The message of a STK_BUDGET that an op got and whose size it knows: `what` takes `size` bytes, `kept` of which stay in the batch. */
     stk_status (*no_room)(const stk_call *call, const char *what, uint64_t size, uint64_t kept, stk_error *err);
 } stk_host;

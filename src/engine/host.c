@@ -141,6 +141,50 @@ static void host_give_back(const stk_call *call, size_t size)
     stk__budget_return(&p->budget, size);
 }
 
+static stk_status host_charge_patiently(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    stk_status status = stk__budget_take(&p->budget, size, err);
+    if (STK_LIKELY(status != STK_BUDGET) || !stk__room_enter(p, NULL, UINT64_MAX))
+        return status;
+    do {
+        stk_error_clear(err);
+        status = stk__budget_take(&p->budget, size, err);
+    } while (status == STK_BUDGET && stk__room_await(p, UINT64_MAX));
+    stk__room_leave(p);
+    return status;
+}
+
+static void *host_alloc_patiently(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    void *data = stk__budget_alloc(&p->budget, size, err);
+    if (STK_LIKELY(data) || err->status != STK_BUDGET || !stk__room_enter(p, NULL, UINT64_MAX))
+        return data;
+    do {
+        stk_error_clear(err);
+        data = stk__budget_alloc(&p->budget, size, err);
+    } while (!data && err->status == STK_BUDGET && stk__room_await(p, UINT64_MAX));
+    stk__room_leave(p);
+    return data;
+}
+
+static void host_pause(const stk_call *call)
+{
+    stk_pipeline *p = call->impl;
+    pthread_mutex_lock(&p->lock);
+    stk__room_idle_locked(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void host_resume(const stk_call *call)
+{
+    stk_pipeline *p = call->impl;
+    pthread_mutex_lock(&p->lock);
+    stk__room_busy_locked(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static stk_status host_no_room(const stk_call *call, const char *what, uint64_t size, uint64_t kept, stk_error *err)
 {
     const stk_pipeline *p = call->impl;
@@ -235,5 +279,9 @@ const stk_host stk__host = {
     .warn = host_warn,
     .charge = host_charge,
     .give_back = host_give_back,
+    .charge_patiently = host_charge_patiently,
+    .alloc_patiently = host_alloc_patiently,
+    .pause = host_pause,
+    .resume = host_resume,
     .no_room = host_no_room,
 };
