@@ -136,7 +136,7 @@ void stk__room_leave_locked(stk_pipeline *p)
 static bool may_come_back_locked(const stk_pipeline *p)
 {
     const bool front_ready = p->flight_count > 0 && p->flight[p->flight_head]->ready;
-    return front_ready || !p->asked || p->assembling || (!p->direct && stk__can_assemble_locked(p));
+    return front_ready || !p->asked || (!p->direct && stk__can_assemble_locked(p));
 }
 
 static int64_t in_use(const stk_pipeline *p)
@@ -153,6 +153,13 @@ bool stk__room_await_locked(stk_pipeline *p, uint64_t serial)
     wait_begin(p, serial);
     stk__room_consumer_locked(p);
     while (!p->stopping) {
+        if (may_take(r, serial) && !p->direct && p->waiting == 0 && stk__can_assemble_locked(p)) {
+            /* All others wait here too: what they have done is assembled by this one. Which worker's name it has does not matter. */
+            wait_end(p, serial);
+            stk__assemble_locked(p, &p->workers[0]);
+            wait_begin(p, serial);
+            continue;
+        }
         if (may_take(r, serial)) {
             if (in_use(p) < used || p->free_slabs || p->free_parts)
                 break;

@@ -63,7 +63,7 @@ typedef struct stk__jpeg_memory {
     struct jpeg_memory_mgr library; /* its own functions */
     const stk__image_memory *from;
     stk_error *err;
-    size_t taken, charged; /* taken for this image; charged, at least as much */
+    size_t taken, charged; /* taken for this image; charged of that */
     size_t wanted;         /* arrays that it has asked for and will take together */
     bool refused;          /* err tells why */
 } stk__jpeg_memory;
@@ -81,8 +81,8 @@ struct stk__jpeg {
 /* From here on the codec, which was just made, takes its memory from the budget. Where that has none it jumps to the trap, with
    `refused` and *err set. */
 void stk__jpeg_memory_begin(struct stk__jpeg *jpeg, const stk__image_memory *from, stk_error *err);
-/* The codec is destroyed: gives back what was charged for it; not `all`: but for a little, which the next image will want. */
-void stk__jpeg_memory_end(struct stk__jpeg *jpeg, bool all);
+/* The codec is destroyed: gives back what was charged for it. */
+void stk__jpeg_memory_end(struct stk__jpeg *jpeg);
 
 /* The state, made when there is none yet. */
 stk_status stk__jpeg_get(stk__image_decoder *decoder, struct stk__jpeg **out, stk_error *err);

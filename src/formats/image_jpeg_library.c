@@ -326,7 +326,7 @@ stk_status stk__jpeg_decode_library(stk__image_decoder *decoder, const uint8_t *
     jpeg->memory.refused = false;
     if (setjmp(jpeg->trap.jump)) {
         jpeg_destroy_decompress(&jpeg->codec);
-        stk__jpeg_memory_end(jpeg, false);
+        stk__jpeg_memory_end(jpeg);
         if (jpeg->memory.refused)
             return err ? err->status : STK_BUDGET;
         return stk__jpeg_trap_status(&jpeg->trap, err);
@@ -336,7 +336,7 @@ stk_status stk__jpeg_decode_library(stk__image_decoder *decoder, const uint8_t *
     source_set(jpeg, data, size);
     const stk_status status = decode_job(&job, err);
     jpeg_destroy_decompress(&jpeg->codec);
-    stk__jpeg_memory_end(jpeg, false);
+    stk__jpeg_memory_end(jpeg);
     if (status == STK_OK)
         *out = job.got;
     return status;
@@ -344,11 +344,6 @@ stk_status stk__jpeg_decode_library(stk__image_decoder *decoder, const uint8_t *
 
 void stk__jpeg_free(struct stk__jpeg *jpeg, const stk__image_memory *memory)
 {
-    if (!jpeg)
-        return;
-    if (jpeg->memory.charged) {
-        jpeg->memory.from = memory;
-        stk__jpeg_memory_end(jpeg, true);
-    }
-    memory->free(memory->arg, jpeg, sizeof *jpeg);
+    if (jpeg)
+        memory->free(memory->arg, jpeg, sizeof *jpeg);
 }

@@ -8,8 +8,9 @@
 
 #include "base/banned.h"
 
-/* Charged in steps, the first of which stays charged: a small image costs no charge of its own. */
+/* Charged in steps. What nearly all images take is not: it is part of what each thread has outside of the budget. */
 #define STEP ((size_t)256 * 1024)
+#define FREE_BYTES ((size_t)512 * 1024)
 /* What the library's pools take beyond what it is asked for: alignment of rows, headers. */
 #define ROW_EXTRA 128
 
@@ -24,9 +25,9 @@ static void count(j_common_ptr codec, size_t size)
     struct stk__jpeg *jpeg = jpeg_of(codec);
     stk__jpeg_memory *m = &jpeg->memory;
     m->taken += size;
-    if (STK_LIKELY(m->taken <= m->charged))
+    if (STK_LIKELY(m->taken <= m->charged + FREE_BYTES))
         return;
-    const size_t more = (m->taken - m->charged + STEP - 1) / STEP * STEP;
+    const size_t more = (m->taken - m->charged - FREE_BYTES + STEP - 1) / STEP * STEP;
     if (m->from->charge && m->from->charge(m->from->arg, more, m->err) != STK_OK) {
         m->refused = true;
         longjmp(jpeg->trap.jump, 1);
@@ -99,13 +100,10 @@ void stk__jpeg_memory_begin(struct stk__jpeg *jpeg, const stk__image_memory *fro
     manager->realize_virt_arrays = count_wanted;
 }
 
-void stk__jpeg_memory_end(struct stk__jpeg *jpeg, bool all)
+void stk__jpeg_memory_end(struct stk__jpeg *jpeg)
 {
-    const size_t keep = all ? 0 : STEP;
     stk__jpeg_memory *m = &jpeg->memory;
-    if (m->charged <= keep)
-        return;
-    if (m->from->give_back)
-        m->from->give_back(m->from->arg, m->charged - keep);
-    m->charged = keep;
+    if (m->charged && m->from->give_back)
+        m->from->give_back(m->from->arg, m->charged);
+    m->charged = 0;
 }

@@ -133,10 +133,10 @@ static size_t put_header(uint8_t *out, const stk__pixels *in)
     return 8 + close_chunk(out + 8, "IHDR", 13);
 }
 
-/* What libdeflate takes for its tables, about: 8.7 MiB where it looks for the best way (level 10 and above), else below 1 MiB. */
+/* What libdeflate takes for its tables, about, where it looks for the best way; below that too little to count for a thread. */
 static size_t compressor_bytes(int level)
 {
-    return level >= 10 ? (size_t)9 << 20 : (size_t)1 << 20;
+    return level >= 10 ? (size_t)9 << 20 : 0;
 }
 
 static stk_status get_compressor(stk__image_decoder *decoder, struct stk__png *png, int level, stk_error *err)

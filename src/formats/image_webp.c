@@ -13,6 +13,8 @@
 #define RIFF_BYTES 12
 #define CHUNK_HEADER 8
 #define FRAME_HEADER 16
+/* Of what libwebp takes, not charged: part of what each thread has outside of the budget. */
+#define FREE_BYTES ((size_t)512 * 1024)
 /* Tables of 100 Huffman codes of the largest kind. */
 #define CODES_BYTES ((size_t)2 << 20)
 
@@ -168,7 +170,7 @@ static size_t library_bytes(const webp_frame *frame)
         bytes += 5 * pixels + CODES_BYTES;
     else if (frame->lossy_alpha)
         bytes += 6 * pixels + CODES_BYTES;
-    return bytes;
+    return bytes > FREE_BYTES ? bytes - FREE_BYTES : 0;
 }
 
 /*

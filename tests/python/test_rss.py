@@ -182,7 +182,7 @@ def check_pictures(program, directory, width, height, copies, runs, ends):
 
 def test_decoders_stay_within_the_budget(program, directory):
     runs = [(64 * MIB, 16, "stop"), (24 * MIB, 4, "skip"), (256 * MIB, 4, "skip")]
-    check_pictures(program, directory, 1300, 1100, 24, runs, ENDS if TORTURE else ["resized"])
+    check_pictures(program, directory, 1000, 900, 16, runs, ENDS if TORTURE else ["resized"])
 
 
 def test_pictures_of_many_megapixels(program, directory):
@@ -195,9 +195,9 @@ def test_pictures_of_many_megapixels(program, directory):
 def test_progressive_jpegs_wait_for_room(program, directory):
     """Sixteen workers, memory for three pictures at a time: all are decoded, none is refused."""
     data = encoded(photo(2300, 2300), "JPEG", quality=85, progressive=True)
-    folder = folder_of(directory, "large.jpg", data, 32)
+    folder = folder_of(directory, "large.jpg", data, 16)
     text = 'image_folder("%s") | decode_image(image) | resize(image, 64, 64) | batch(8)' % folder
-    runs = [Run(program, directory, text, 64 * MIB, threads) for threads in (1, 4, 16, 64)]
+    runs = [Run(program, directory, text, 64 * MIB, threads) for threads in ((1, 4, 16, 64) if TORTURE else (4, 16))]
     assert [run.status for run in runs] == [0] * len(runs), [run.err for run in runs]
     assert len({run.digest for run in runs}) == 1
 
@@ -295,8 +295,8 @@ def test_record_files(program, directory):
     with open(os.path.join(directory, "t.tar"), "rb") as f, gzip.open(os.path.join(directory, "t.tar.gz"), "wb", 1) as g:
         g.write(f.read())
     for text in ('text("l.txt")', 'text("l.txt.gz")', 'text("l.txt.gz") | shuffle(buffer=1000)', 'tfrecord("r.tfrecord")',
-                 'tfrecord("r.tfrecord.gz")', 'tfrecord("r.tfrecord.gz") | parse(x=bytes)', 'webdataset("t.tar")',
-                 'webdataset("t.tar.gz")', 'webdataset("t.tar") | cache | repeat(2)'):
+                 'tfrecord("r.tfrecord.gz")', 'tfrecord("r.tfrecord.gz") | parse(x=bytes)', 'webdataset("t.tar", x="bin")',
+                 'webdataset("t.tar.gz", x="bin")', 'webdataset("t.tar", x="bin") | cache | repeat(2)'):
         same_or_refused(program, directory, text + " | batch(2)", (2, 8, 16, 64, 256))
         Run(program, directory, text + " | batch(2)", 64 * MIB, 64)
 
@@ -304,13 +304,13 @@ def test_record_files(program, directory):
 def test_hdf5(program, directory):
     data = numpy.random.default_rng(2).integers(0, 9, (4096, 64, 64)).astype(numpy.float32)
     with h5py.File(os.path.join(directory, "a.h5"), "w") as f:
-        f.create_dataset("chunked", data=data[:2048], chunks=(256, 64, 64), compression="gzip", compression_opts=1)
+        f.create_dataset("chunked", data=data[:2048], chunks=(16, 64, 64), compression="gzip", compression_opts=1)
         f.create_dataset("plain", data=data[:2048])
-        f.create_dataset("large", data=data[:2048], chunks=(1024, 64, 64), compression="lzf")
+        f.create_dataset("large", data=data[:2048], chunks=(256, 64, 64), compression="lzf")
     for name in ("chunked", "plain", "large"):
         for order in ("", " | shuffle(seed=1)"):
             text = 'hdf5("a.h5", "%s")%s | batch(16)' % (name, order)
-            same_or_refused(program, directory, text, (4, 16, 64, 256))
+            same_or_refused(program, directory, text, (4, 16, 64, 1024))
         Run(program, directory, 'hdf5("a.h5", "%s") | batch(16)' % name, 64 * MIB, 64)
 
 
@@ -340,7 +340,7 @@ def test_caches(program, directory):
 def test_lexicons(program, directory):
     with open(os.path.join(directory, "words.txt"), "w", encoding="ascii") as f:
         f.write("hello world\n" * 100)
-    count = 4000000 if TORTURE else 1500000
+    count = 4000000 if TORTURE else 1200000
     with open(os.path.join(directory, "large.dict"), "w", encoding="ascii") as f:
         for i in range(count):
             f.write("word%dx%d  W ER1 D HH AH0 L OW1 W ER1 D\n" % (i, i * 7919 % 1000003))
@@ -353,13 +353,13 @@ def test_lexicons(program, directory):
 
 def test_many_records_and_files(program, directory):
     with open(os.path.join(directory, "n.txt"), "w", encoding="ascii") as f:
-        f.write("\n".join(map(str, range(3000000))))
+        f.write("\n".join(map(str, range(1500000))))
     place = os.path.join(directory, "many", "class")
     os.makedirs(place)
     first = os.path.join(place, "0.bmp")
     with open(first, "wb") as f:
         f.write(encoded(photo(8, 8), "BMP"))
-    for i in range(1, 30000):
+    for i in range(1, 10000):
         os.link(first, os.path.join(place, "%d.bmp" % i))
     for text in ('text("n.txt") | shuffle(seed=1) | batch(256)', 'image_folder("many") | shuffle(seed=1) | batch(64)',
                  'range(20000000) | shuffle(seed=1) | batch(4096)'):
