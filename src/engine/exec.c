@@ -204,8 +204,10 @@ static int64_t unit_rows(const stk_pipeline *p, int64_t left)
     if (p->direct && p->stored_count > 0)
         n = STK_MIN(p->part_rows, STK_MAX(n, p->plan.batching.size / (4 * p->threads)));
     if (!p->direct) { /* parts have memory of their own: all together at most a sixteenth of the budget */
-        const int64_t row_bytes = (int64_t)p->slab_bytes / p->plan.batching.size + 1;
+        const int64_t row_bytes = STK_MAX((int64_t)p->slab_bytes / p->plan.batching.size + 1, p->row_bytes);
         n = STK_MAX(1, STK_MIN(n, p->budget.limit / 16 / (p->threads + 2) / row_bytes));
+        if (p->row_bytes == 0 && p->stored_count > 0)
+            n = 1; /* a row may be anything: the first tells */
     }
     /* What is left is shared out evenly rather than with a crumb at the end. */
     if (left > n && left < 2 * n)
@@ -476,10 +478,47 @@ static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
     const int64_t ns = stk__now_ns() - start;
     pthread_mutex_lock(&p->lock);
     note_speed_locked(p, part->rows, ns);
-    p->part_bytes = STK_MAX(p->part_bytes, stk__part_bytes(p, part));
+    const size_t bytes = stk__part_bytes(p, part);
+    p->part_bytes = STK_MAX(p->part_bytes, bytes);
+    if (part->rows > 0)
+        p->row_bytes = STK_MAX(p->row_bytes, (int64_t)bytes / part->rows + 1);
     p->running--;
     part->ready = true;
     return true;
+}
+
+/* ---- what was made too early ---- */
+
+/* The last batch in the making, or ready, when none of its rows is being worked on. One with an error stays: it is told. */
+static bool drop_batch_locked(stk_pipeline *p)
+{
+    stk__slab *slab = p->flight_count > 1 ? flight_at(p, p->flight_count - 1) : NULL;
+    if (!slab || slab->next_row != slab->rows_done || slab->error_row >= 0)
+        return false;
+    p->flight_count--;
+    p->next_batch--;
+    p->slab_count--;
+    p->unfinished -= !slab->ready;
+    stk__slab_free(p, slab);
+    return true;
+}
+
+/* The last part in the line, when it is done. A stream cannot be read again. */
+static bool drop_part_locked(stk_pipeline *p)
+{
+    const int last = (p->queue_head + p->queue_count - 1) % (int)STK_COUNT(p->queue);
+    stk__part *part = p->queue_count > 1 ? p->queue[last] : NULL;
+    if (!part || p->plan.stream || !part->ready || part->error_row >= 0 || part->cursor > 0)
+        return false;
+    p->queue_count--;
+    p->next_ticket = part->ticket;
+    stk__part_free(p, part);
+    return true;
+}
+
+bool stk__drop_newest_locked(stk_pipeline *p)
+{
+    return p->direct ? drop_batch_locked(p) : drop_part_locked(p);
 }
 
 /* Where the next unit will start, for a source that looks ahead. */

@@ -44,6 +44,8 @@ static void wait_end(stk_pipeline *p, uint64_t serial)
 static void give_up_spare_locked(stk_pipeline *p)
 {
     for (int k = 0; k < p->threads; k++) {
+        stk__arena_release(&p->workers[k].scratch, p->chunks);
+        stk__buffer_clear(&p->workers[k].cache_buffer, &p->budget);
         for (int i = 0; i < p->plan.segment_count; i++) {
             const stk__worker_call *wc = &p->workers[k].calls[i];
             if (wc->opened && p->plan.segment[i]->op->trim)
@@ -164,6 +166,8 @@ bool stk__room_await_locked(stk_pipeline *p, uint64_t serial)
             if (in_use(p) < used || p->free_slabs || p->free_parts)
                 break;
             if (!may_come_back_locked(p)) {
+                if (stk__drop_newest_locked(p))
+                    break;
                 more = p->held_count > 0;
                 if (!more)
                     break;

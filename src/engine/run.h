@@ -207,6 +207,7 @@ struct stk_pipeline {
     int64_t index_base;   /* number in the whole run of the chain's batch 0 */
     stk__part *free_parts;
     size_t part_bytes;    /* the most that a part took besides its rows */
+    int64_t row_bytes;    /* the most that a row of a part took, on average; 0: not known yet */
     bool slab_known;      /* a batch was finished, so slab_bytes is a measure */
     int unfinished, running; /* batches being made, and parts being worked on */
     uint64_t last_serial;
@@ -373,6 +374,9 @@ stk_status stk__room_reserve(stk_pipeline *p, stk__buffer *b, size_t extra, uint
 /* exec.c */
 stk__slab *stk__take_slab_locked(stk_pipeline *p);
 int stk__ahead_locked(const stk_pipeline *p);
+/* Throws away what was made last, to be made again, for older work that needs its memory; false when there is none. Nobody may be
+   in an op. */
+bool stk__drop_newest_locked(stk_pipeline *p);
 /* False when none can be had now. */
 bool stk__slab_room_locked(const stk_pipeline *p);
 void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab);

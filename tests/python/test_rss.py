@@ -295,8 +295,8 @@ def test_record_files(program, directory):
     with open(os.path.join(directory, "t.tar"), "rb") as f, gzip.open(os.path.join(directory, "t.tar.gz"), "wb", 1) as g:
         g.write(f.read())
     for text in ('text("l.txt")', 'text("l.txt.gz")', 'text("l.txt.gz") | shuffle(buffer=1000)', 'tfrecord("r.tfrecord")',
-                 'tfrecord("r.tfrecord.gz")', 'tfrecord("r.tfrecord.gz") | parse(x=bytes)', 'webdataset("t.tar", x="bin")',
-                 'webdataset("t.tar.gz", x="bin")', 'webdataset("t.tar", x="bin") | cache | repeat(2)'):
+                 'tfrecord("r.tfrecord.gz")', 'tfrecord("r.tfrecord.gz") | parse(x=bytes)', 'webdataset("t.tar", x=bytes(from="bin"))',
+                 'webdataset("t.tar.gz", x=bytes(from="bin"))', 'webdataset("t.tar", x=bytes(from="bin")) | cache | repeat(2)'):
         same_or_refused(program, directory, text + " | batch(2)", (2, 8, 16, 64, 256))
         Run(program, directory, text + " | batch(2)", 64 * MIB, 64)
 
@@ -321,7 +321,7 @@ def test_sinks(program, directory):
     decode = 'image_folder("%s") | decode_image(image) | ' % folder
     for text in ('text("l.txt") | write_tfrecord("out/part-%05d", shards=64)', 'text("l.txt") | write_hdf5("out.h5")',
                  'text("l.txt") | write_webdataset("out/w-%05d.tar", shards=16)',
-                 decode + 'encode_jpeg(image) | batch(2)', decode + 'encode_png(image, level=9) | batch(2)',
+                 decode + 'encode_jpeg(image) | batch(2)', decode + 'resize(image, 200, 200) | encode_png(image, level=11) | batch(2)',
                  decode + 'resize(image, 64, 64) | write_hdf5("p.h5")',
                  decode + 'resize(image, 128, 128) | write_sheet("sheet.png", columns=4)'):
         for memory, threads in ((64, 4), (64, 64)):
