@@ -40,8 +40,9 @@ bool stk__budget_has_room(const stk__budget *budget, size_t size)
     return size <= (size_t)budget->limit && used + (int64_t)size <= budget->limit / 4 * 3;
 }
 
-stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err)
+stk_status stk__budget_error(stk__budget *budget, size_t size, stk_error *err)
 {
+    atomic_store_explicit(&budget->refused, (int64_t)STK_MIN(size, (size_t)INT64_MAX / 8), memory_order_relaxed);
     char used[32], limit[32], want[32], option[64];
     const int64_t in_use = atomic_load(&budget->used) - atomic_load(&budget->spare);
     stk__text t;
@@ -84,13 +85,13 @@ static void release(const stk__allocator *from, void *p, size_t size)
     if (from)
         from->free(from->arg, p, size);
     else
-        stk__free(p);
+        stk__pages_free(p, size);
 }
 
 /* NULL with err set. Vector code and the frameworks that take batches over rely on the alignment. */
 static void *acquire(const stk__allocator *from, size_t size, stk_error *err)
 {
-    void *p = from ? from->alloc(from->arg, size) : stk__alloc_aligned(size);
+    void *p = from ? from->alloc(from->arg, size) : stk__pages_alloc(size);
     if (!p) {
         stk__nomem(size, err);
     } else if ((uintptr_t)p % 64 != 0) {

@@ -14,6 +14,7 @@ typedef struct stk__budget {
     const char *name; /* of the option that sets it, for messages */
     struct stk__chunk_pool *pool; /* gives up its spare chunks when memory is short; NULL: none */
     _Atomic int64_t used, peak;
+    _Atomic int64_t refused; /* the size that was asked for last and not given, for messages */
     _Atomic int64_t spare; /* of what is used: given back as soon as anybody needs it */
 } stk__budget;
 
@@ -25,7 +26,7 @@ stk_status stk__budget_take(stk__budget *budget, size_t size, stk_error *err);
 /* Whether `size` more bytes would leave a quarter of the limit free for work that is already under way. */
 bool stk__budget_has_room(const stk__budget *budget, size_t size);
 /* "buffers need N more ..., --memory M would do" */
-stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err);
+stk_status stk__budget_error(stk__budget *budget, size_t size, stk_error *err);
 /* "--memory 300M", of a budget that has room for `size` bytes in all. */
 void stk__budget_option(const stk__budget *budget, uint64_t size, char *out, size_t out_size);
 

@@ -189,6 +189,8 @@ static stk_status host_no_room(const stk_call *call, const char *what, uint64_t 
 {
     const stk_pipeline *p = call->impl;
     const stk__budget *budget = &p->budget;
+    /* What the op knows of is not less than what it was refused. */
+    size = STK_MAX(size, (uint64_t)atomic_load_explicit(&budget->refused, memory_order_relaxed));
     const uint64_t used = (uint64_t)(atomic_load(&budget->used) - atomic_load(&budget->spare));
     /* In the sample, in its part and, with room to grow, in the batch. */
     const uint64_t most = UINT64_MAX / 8 / (uint64_t)(3 * p->plan.batching.size + 4);

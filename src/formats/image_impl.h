@@ -53,6 +53,11 @@ stk_status stk__gif_decode(stk__image_decoder *decoder, const uint8_t *data, siz
                            const stk__image_want *want, stk__image_got *out, stk_error *err);
 stk_status stk__bmp_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
                            const stk__image_want *want, stk__image_got *out, stk_error *err);
+/*
+ * What the tables of the Huffman codes take that a VP8L stream asks for, at most; from behind its five bytes of size, or as it
+ * stands in ALPH. 0 for one that is damaged before its pixels. Takes time by the size of what stands before these.
+ */
+size_t stk__webp_code_bytes(const uint8_t *data, size_t size, uint32_t width, uint32_t height);
 void stk__jpeg_free(struct stk__jpeg *jpeg, const stk__image_memory *memory);
 void stk__png_free(struct stk__png *png, const stk__image_memory *memory);
 

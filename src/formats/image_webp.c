@@ -5,7 +5,7 @@
 
 #include <webp/decode.h>
 
-#include "base/compiler.h"
+#include "base/mem.h"
 #include "kernels/color.h"
 
 #include "base/banned.h"
@@ -15,8 +15,9 @@
 #define FRAME_HEADER 16
 /* Of what libwebp takes, not charged: part of what each thread has outside of the budget. */
 #define FREE_BYTES ((size_t)512 * 1024)
-/* Tables of 100 Huffman codes of the largest kind. */
-#define CODES_BYTES ((size_t)2 << 20)
+/* More than this is not left to the heap, which would keep it. */
+#define TRIM_BYTES ((size_t)4 << 20)
+#define LOSSLESS_HEADER 5
 
 /* A picture for libwebp and where it lies on the canvas. */
 typedef struct webp_frame {
@@ -51,10 +52,9 @@ static stk_status refuse(VP8StatusCode code, size_t size, stk_error *err)
     return stk_error_set(err, STK_CORRUPT, "WebP is damaged: libwebp says: %s", text);
 }
 
-/* The data of the first chunk with this name after the RIFF header, or NULL. One that is cut off does not count. */
-static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *name, size_t *out_size)
+/* The data of the first chunk with this name from `at` on, or NULL. One that is cut off does not count. */
+static const uint8_t *find_chunk_from(const uint8_t *data, size_t size, size_t at, const char *name, size_t *out_size)
 {
-    size_t at = RIFF_BYTES;
     while (size >= at && size - at >= CHUNK_HEADER) {
         const size_t length = read_le32(data + at + 4), left = size - at - CHUNK_HEADER;
         if (length > left)
@@ -66,6 +66,12 @@ static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *n
         at += CHUNK_HEADER + STK_MIN(length + length % 2, left);
     }
     return NULL;
+}
+
+/* After the RIFF header. */
+static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *name, size_t *out_size)
+{
+    return find_chunk_from(data, size, RIFF_BYTES, name, out_size);
 }
 
 static int32_t find_orientation(const uint8_t *data, size_t size)
@@ -164,12 +170,19 @@ static stk_status open_frame(const uint8_t *data, size_t size, const stk__image_
  */
 static size_t library_bytes(const webp_frame *frame)
 {
+    const size_t start = memcmp(frame->data, "RIFF", 4) == 0 ? RIFF_BYTES : 0;
+    const char *name = frame->lossless ? "VP8L" : "ALPH";
+    const size_t header = frame->lossless ? LOSSLESS_HEADER : 1;
+    size_t length = 0, codes = 0;
+    const uint8_t *chunk = frame->size > RIFF_BYTES ? find_chunk_from(frame->data, frame->size, start, name, &length) : NULL;
+    if (chunk && length > header)
+        codes = stk__webp_code_bytes(chunk + header, length - header, (uint32_t)frame->width, (uint32_t)frame->height);
     const size_t pixels = (size_t)frame->width * (size_t)frame->height, rows = (size_t)frame->width * 256 + 256 * 1024;
     size_t bytes = rows;
     if (frame->lossless)
-        bytes += 5 * pixels + CODES_BYTES;
+        bytes += 5 * pixels + codes;
     else if (frame->lossy_alpha)
-        bytes += 6 * pixels + CODES_BYTES;
+        bytes += 6 * pixels + codes;
     return bytes > FREE_BYTES ? bytes - FREE_BYTES : 0;
 }
 
@@ -209,6 +222,8 @@ static stk_status decode_part(stk__image_decoder *decoder, const webp_frame *fra
     STK_TRY(stk__image_charge(decoder, inside, err));
     const VP8StatusCode code = WebPDecode(frame->data, frame->size, &config);
     WebPFreeDecBuffer(&config.output);
+    if (inside >= TRIM_BYTES)
+        stk__heap_trim();
     stk__image_give_back(decoder, inside);
     if (code != VP8_STATUS_OK)
         return refuse(code, frame->size, err);

@@ -149,6 +149,50 @@ def pictures(width, height):
     yield "palette.bmp", encoded(pixels, "BMP", mode="P"), ""
 
 
+class Bits:
+    """Bits from the lowest of the first byte on."""
+
+    def __init__(self):
+        self.bits = []
+
+    def put(self, value, count):
+        self.bits += [value >> i & 1 for i in range(count)]
+
+    def code(self, value, count):
+        self.bits += [value >> i & 1 for i in reversed(range(count))]
+
+    def one_symbol(self):
+        self.put(1, 4)  # simple, one symbol, of one bit: 0
+
+    def all_symbols(self, zeros):
+        """256 codes of 8 bits, then `zeros` symbols that have none."""
+        self.put(0, 1)
+        self.put(12 - 4, 4)
+        for i in range(12):
+            self.put(i in (2, 11), 3)  # lengths 0 and 8 take a bit each
+        self.put(0, 1)
+        self.bits += [1] * 256 + [0] * zeros
+
+
+def webp_of_codes(side, groups):
+    """A lossless WebP of one colour whose blocks of 4 x 4 pixels have codes of their own: a bomb of tables."""
+    b = Bits()
+    for value, count in ((0x2f, 8), (side - 1, 14), (side - 1, 14), (0, 4), (0, 1), (0, 1), (1, 1), (0, 3), (0, 1)):
+        b.put(value, count)
+    b.all_symbols(24)
+    b.all_symbols(0)
+    for _ in range(3):
+        b.one_symbol()
+    for i in range(((side + 3) // 4) ** 2):
+        b.code(min(i, groups - 1) & 255, 8)
+        b.code(min(i, groups - 1) >> 8, 8)
+    for _ in range(5 * groups):
+        b.one_symbol()
+    data = numpy.packbits(numpy.array(b.bits + [0] * (-len(b.bits) % 16), numpy.uint8), bitorder="little").tobytes()
+    chunk = b"VP8L" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", 4 + len(chunk)) + b"WEBP" + chunk
+
+
 def folder_of(directory, name, data, copies):
     """A directory with one class and `copies` links to one picture."""
     place = os.path.join(directory, "pictures", name, "class")
@@ -185,6 +229,19 @@ def test_decoders_stay_within_the_budget(program, directory):
     check_pictures(program, directory, 1000, 900, 16, runs, ENDS if TORTURE else ["resized"])
 
 
+def test_more_threads_than_the_budget_has_room_for(program, directory):
+    """Whole pictures in batches: what is made too early is made again rather than in the way."""
+    folder = folder_of(directory, "p.jpg", encoded(photo(1000, 900), "JPEG"), 24)
+    for text in ('image_folder("%s") | decode_image(image) | batch(2)', 'image_folder("%s") | decode_image(image) | encode_jpeg(image) | batch(2)',
+                 'image_folder("%s") | decode_image(image) | cache | repeat(2) | batch(2)'):
+        found = set()
+        for memory, threads, policy in ((48, 64, "stop"), (48, 16, "skip"), (40, 3, "stop"), (1024, 2, "stop")):
+            run = Run(program, directory, text % folder, memory * MIB, threads, "--on-error", policy)
+            assert run.status == 0, run.err
+            found.add(run.digest)
+        assert len(found) == 1, found
+
+
 def test_pictures_of_many_megapixels(program, directory):
     if not TORTURE:
         return
@@ -219,6 +276,17 @@ def test_a_picture_that_never_fits_names_the_budget_that_would_do(program, direc
                 if run.status == 0:
                     break
             assert run.status == 0, run.err
+
+
+def test_tables_of_a_lossless_webp_are_counted(program, directory):
+    """295 KB that are 1 megapixel and made libwebp take 340 MB."""
+    data = webp_of_codes(1024, 65536)
+    assert Image.open(io.BytesIO(data)).convert("RGB").getpixel((1023, 1023)) == (0, 0, 0)  # a sound picture
+    folder = folder_of(directory, "codes.webp", data, 4)
+    text = 'image_folder("%s") | decode_image(image) | resize(image, 64, 64) | batch(2)' % folder
+    run = Run(program, directory, text, 64 * MIB, 4, "--on-error", "skip")
+    assert run.status == 1, run.out
+    assert Run(program, directory, text, run.would_do, 4, "--on-error", "skip").status == 0
 
 
 def test_max_pixels_does_not_depend_on_the_budget(program, directory):
@@ -294,7 +362,7 @@ def test_record_files(program, directory):
             tar.addfile(member, io.BytesIO(data))
     with open(os.path.join(directory, "t.tar"), "rb") as f, gzip.open(os.path.join(directory, "t.tar.gz"), "wb", 1) as g:
         g.write(f.read())
-    for text in ('text("l.txt")', 'text("l.txt.gz")', 'text("l.txt.gz") | shuffle(buffer=1000)', 'tfrecord("r.tfrecord")',
+    for text in ('text("l.txt")', 'text("l.txt.gz")', 'text("l.txt.gz") | shuffle(buffer=100)', 'tfrecord("r.tfrecord")',
                  'tfrecord("r.tfrecord.gz")', 'tfrecord("r.tfrecord.gz") | parse(x=bytes)', 'webdataset("t.tar", x=bytes(from="bin"))',
                  'webdataset("t.tar.gz", x=bytes(from="bin"))', 'webdataset("t.tar", x=bytes(from="bin")) | cache | repeat(2)'):
         same_or_refused(program, directory, text + " | batch(2)", (2, 8, 16, 64, 256))
