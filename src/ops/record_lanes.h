@@ -25,6 +25,8 @@ stk_status stk__lanes_rewind(stk__lanes *lanes, stk_error *err);
 /* The next record; one thread at a time. As `pull` of a source. */
 stk_status stk__lanes_pull(stk__lanes *lanes, const stk_call *call, stk_sample *sample, stk_error *err);
 /* As `ahead` of a source: any thread. */
+/* Frees the memory of blocks that nobody uses now. */
+void stk__lanes_trim(stk__lanes *lanes);
 stk_status stk__lanes_ahead(stk__lanes *lanes, const stk_call *call);
 void stk__lanes_close(stk__lanes *lanes);
 

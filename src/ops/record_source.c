@@ -627,6 +627,13 @@ stk_status stk__source_ahead(const stk_call *call)
     return s->lanes ? stk__lanes_ahead(s->lanes, call) : STK_END;
 }
 
+void stk__source_trim(const stk_call *call)
+{
+    stk__record_source *s = call->state;
+    if (s->lanes)
+        stk__lanes_trim(s->lanes);
+}
+
 /* ---- the rest ---- */
 
 int64_t stk__source_group_count(const stk_call *call)
