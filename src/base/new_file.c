@@ -65,8 +65,11 @@ static int make_dir(const char *temp)
     if (mkdir(temp, 0777))
         return -1;
     const int fd = open(temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        errno = EEXIST; /* a sweeper was faster; another name, then */
+    if (fd < 0) {
+        const int code = errno;
+        rmdir(temp);
+        errno = code == ENOENT ? EEXIST : code; /* a sweeper was faster; another name, then */
+    }
     return fd;
 }
 
