@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import time
 
 from . import _core, _record
 from ._batch_maps import make_converter
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from ._runs import Runs
 
 ENDLESS = "repeat()"
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.01)  # the finalizer is over by then
+    _thread.interrupt_main()
 
 
 class PassEnd(Exception):
@@ -128,8 +135,11 @@ class Passes:
             while True:
                 yield self._take(now)
         except GeneratorExit:  # the loop was left
-            if not exiting():  # else runs are stopped already, and the names of this module may be gone
-                self._leave(now)
+            try:
+                if not exiting():  # else runs are stopped already, and the names of this module may be gone
+                    self._leave(now)
+            except KeyboardInterrupt:  # the collector may be closing this, and swallows what is raised here
+                _thread.start_new_thread(_interrupt_soon, ())
             raise
         except PassEnd:
             self._finish(now)

@@ -62,12 +62,9 @@ class Recording:
 
     def stop(self) -> dict[str, int]:
         """End the recording and finish the file; gives the stats. Again: the same."""
-        global _recorder, _recording
-        with _lock:
-            if self._recorder is None:
-                raise RuntimeError(f"the recording to {self.path!r} was not started")
-            if _recording is self:
-                _recorder = _recording = None
+        if self._recorder is None:
+            raise RuntimeError(f"the recording to {self.path!r} was not started")
+        self._leave()
         first = self.stats is None
         self.stats = self._recorder.stop()
         if first and self.stats["events_dropped"] and not self._options["last"]:
@@ -88,7 +85,18 @@ class Recording:
         return _recording is self
 
     def __enter__(self) -> Recording:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:  # a Ctrl-C behind the start, say: no end of the block would stop it
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Marks go to it no more."""
+        global _recorder, _recording
+        with _lock:
+            if _recording is self:
+                _recorder = _recording = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

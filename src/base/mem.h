@@ -17,6 +17,15 @@ void *stk__alloc_aligned(size_t size);
 /* Freeing NULL is fine. */
 void stk__free(void *p);
 
+/*
+ * The same for memory whose size is known when it is freed. Much of it has pages of its own, which go back to the system at once:
+ * a heap keeps what is freed, in each thread's arena, and the process stays as large.
+ */
+void *stk__pages_alloc(size_t size);
+void stk__pages_free(void *p, size_t size);
+/* Gives free pages of the heap back to the system, after a library has freed much of it. */
+void stk__heap_trim(void);
+
 char *stk__strdup(const char *s);
 char *stk__strndup(const char *s, size_t n);
 

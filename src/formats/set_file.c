@@ -17,7 +17,7 @@
 enum { BUFFER_BYTES = 64 << 10, STATE_BYTES = 640 };
 
 struct stk__set_file {
-    char *path;
+    char *path; /* as messages call it */
     int fd;
     bool failed;
     int64_t bytes; /* with those in the buffer */
@@ -31,12 +31,12 @@ int64_t stk__set_file_memory(void)
     return (int64_t)(sizeof(stk__set_file) + (size_t)STATE_BYTES);
 }
 
-static stk_status open_file(const char *path, int flags, stk__set_file **out, stk_error *err)
+static stk_status open_file(const char *path, const char *target, int flags, stk__set_file **out, stk_error *err)
 {
     stk__set_file *f = stk__alloc(sizeof *f);
     if (!f)
         return stk__nomem(sizeof *f, err);
-    *f = (stk__set_file){.path = stk__strdup(path), .hash = XXH3_createState(), .fd = -1};
+    *f = (stk__set_file){.path = stk__strdup(target), .hash = XXH3_createState(), .fd = -1};
     if (!f->path || !f->hash) {
         stk__set_file_close(f);
         return stk__nomem(STATE_BYTES, err);
@@ -44,7 +44,7 @@ static stk_status open_file(const char *path, int flags, stk__set_file **out, st
     XXH3_128bits_reset(f->hash);
     f->fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (f->fd < 0) {
-        const stk_status status = stk__io_error(err, path, "cannot create");
+        const stk_status status = stk__io_error(err, target, "cannot create");
         stk__set_file_close(f);
         return status;
     }
@@ -52,9 +52,9 @@ static stk_status open_file(const char *path, int flags, stk__set_file **out, st
     return STK_OK;
 }
 
-stk_status stk__set_file_create(const char *path, stk__set_file **out, stk_error *err)
+stk_status stk__set_file_create(const char *path, const char *target, stk__set_file **out, stk_error *err)
 {
-    return open_file(path, O_WRONLY | O_CREAT | O_EXCL, out, err);
+    return open_file(path, target, O_WRONLY | O_CREAT | O_EXCL, out, err);
 }
 
 /* Adds the first `bytes` of the file to the digest. */
@@ -69,10 +69,11 @@ static stk_status digest_start(stk__set_file *f, int64_t bytes, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__set_file_reopen(const char *path, int64_t bytes, stk__set_file **out, stk_error *err)
+stk_status stk__set_file_reopen(const char *path, const char *target, int64_t bytes, stk__set_file **out,
+                                stk_error *err)
 {
     stk__set_file *f;
-    STK_TRY(open_file(path, O_RDWR, &f, err));
+    STK_TRY(open_file(path, target, O_RDWR, &f, err));
     stk_status status = digest_start(f, bytes, err);
     if (status == STK_OK && (ftruncate(f->fd, bytes) || lseek(f->fd, bytes, SEEK_SET) < 0))
         status = stk__io_error(err, path, "cannot cut to its size at the checkpoint");

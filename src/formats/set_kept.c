@@ -300,31 +300,35 @@ static void remove_added(const stk__set *s)
     }
 }
 
+static stk_status reopen_file(stk__set *s, int64_t i, const stk__set_state_file *then, stk_error *err)
+{
+    char *path = stk__set_shard_path(s, i), *target = path ? stk__set_join(s->dir, stk__base_name(path)) : NULL;
+    stk_status status =
+        target ? stk__set_file_reopen(path, target, then->bytes, &s->files[i], err) : stk__nomem(strlen(s->data), err);
+    stk__free(path);
+    stk__free(target);
+    STK_TRY(status);
+    const stk__file_digest now = stk__set_file_digest(s->files[i]);
+    if (now.high == then->digest.high && now.low == then->digest.low)
+        return STK_OK;
+    return stk_error_set(err, STK_MISMATCH, "its first %" PRId64 " bytes are not what was written", then->bytes);
+}
+
 static stk_status reopen_files(stk__set *s, const stk__set_state *state, stk_error *err)
 {
     for (int64_t i = 0; i < s->shards; i++) {
-        char *path = stk__set_shard_path(s, i);
         stk_error found;
         stk_error_clear(&found);
-        stk_status status = path ? stk__set_file_reopen(path, state->files[i].bytes, &s->files[i], &found)
-                                 : stk__nomem(strlen(s->data), &found);
-        if (status == STK_OK) {
-            const stk__file_digest now = stk__set_file_digest(s->files[i]), then = state->files[i].digest;
-            if (now.high != then.high || now.low != then.low)
-                status = stk_error_set(&found, STK_MISMATCH, "its first %" PRId64 " bytes are not what was written",
-                                       state->files[i].bytes);
-        }
-        stk__free(path);
-        if (status == STK_OK)
-            continue;
+        const stk_status status = reopen_file(s, i, &state->files[i], &found);
         if (status == STK_NOMEM && err)
             *err = found;
         if (status == STK_NOMEM)
             return status;
-        return stk_error_set(err, STK_MISMATCH,
-                             "file %" PRId64 " of the output kept in '%.400s' is not as it was (%.300s): start "
-                             "again without --resume",
-                             i, s->hidden.temp, found.message);
+        if (status != STK_OK)
+            return stk_error_set(err, STK_MISMATCH,
+                                 "file %" PRId64 " of the output kept in '%.400s' is not as it was (%.300s): start "
+                                 "again without --resume",
+                                 i, s->hidden.temp, found.message);
     }
     return STK_OK;
 }

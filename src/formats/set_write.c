@@ -346,9 +346,10 @@ static stk_status open_set(stk__set *s, stk_error *err)
         status = make_hidden(s, true, err);
     STK_TRY(status);
     for (int64_t i = 0; i < s->shards; i++) {
-        char *path = stk__set_shard_path(s, i);
-        status = path ? stk__set_file_create(path, &s->files[i], err) : stk__nomem(strlen(s->data), err);
+        char *path = stk__set_shard_path(s, i), *target = path ? stk__set_join(s->dir, stk__base_name(path)) : NULL;
+        status = target ? stk__set_file_create(path, target, &s->files[i], err) : stk__nomem(strlen(s->data), err);
         stk__free(path);
+        stk__free(target);
         STK_TRY(status);
     }
     return STK_OK;
@@ -379,9 +380,9 @@ const char *stk__set_kept_at(const stk__set *s)
 
 stk_status stk__set_add(stk__set *s, const char *name, const void *data, size_t size, stk_error *err)
 {
-    char *path = stk__set_join(s->data, name);
+    char *path = stk__set_join(s->data, name), *target = path ? stk__set_join(s->dir, name) : NULL;
     stk__set_file *f = NULL;
-    stk_status status = path ? stk__set_file_create(path, &f, err) : stk__nomem(strlen(s->data), err);
+    stk_status status = target ? stk__set_file_create(path, target, &f, err) : stk__nomem(strlen(s->data), err);
     if (status == STK_OK)
         status = stk__set_file_write(f, data, size, err);
     if (status == STK_OK)
@@ -390,6 +391,7 @@ stk_status stk__set_add(stk__set *s, const char *name, const void *data, size_t 
         status = stk__manifest_add(&s->manifest, name, (int64_t)size, 0, stk__set_file_digest(f), err);
     stk__set_file_close(f);
     stk__free(path);
+    stk__free(target);
     return status;
 }
 

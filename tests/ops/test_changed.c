@@ -149,9 +149,8 @@ static void check_policy(const char *text, stk_on_error policy, int64_t calls, b
     assert_int_equal(s.status, STK_END);
     assert_int_equal(s.stats.skipped, 0);
     seen_clear(&s);
-    /* With a policy for bad records, fewer and larger pieces are read. */
-    calls = STK_MIN(calls, all - INDEX_CALLS);
-    assert_true(calls > 0);
+    /* With a policy for bad records, fewer and larger pieces are read; of a small stream, there are few calls at all. */
+    calls = STK_MIN(calls, STK_MAX(all - INDEX_CALLS, (int64_t)1));
     for (int64_t at = all - calls; at < all; at++) {
         run_armed(text, policy, at, flip, &s);
         assert_old(&s, text, at);
