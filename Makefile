@@ -1,6 +1,6 @@
 # Thin front of Meson: `make help` tells what there is.
 .DEFAULT_GOAL := all
-.PHONY: all help deps build test lint demo fuzz bench numerics export-check bench-check format wheel test-frameworks \
+.PHONY: all help deps build test lint demo fuzz bench numerics torture export-check bench-check format wheel test-frameworks \
         traces install clean
 
 all: build ## build build/stoker and libstoker.so
@@ -30,6 +30,11 @@ demo: ## install what is missing, build, make sample data, run the main job on i
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	@scripts/deps.sh build fuzz
 	@scripts/fuzz.sh $(TARGETS)
+
+torture: ## the long tests: every writer under every fault, every allocation that fails (minutes)
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory build
+	@scripts/torture.sh
 
 bench: ## measure, and print the table of docs/performance.md
 	@scripts/deps.sh build bench

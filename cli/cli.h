@@ -149,6 +149,11 @@ bool cli_out_failed(void);
 bool cli_out_closed(void);
 /* So that a line of long work is seen when it is there. */
 void cli_out_flush(void);
+/*
+ * For commands that print what they found: turns an allocation that failed into a message and an exit code, unless there
+ * are both, or writing failed. Returns the exit code.
+ */
+int cli_out_whole(int code);
 /* Flushes; turns a failure to write into a message and an exit code, else returns `code`. */
 int cli_out_finish(int code);
 
@@ -233,8 +238,15 @@ char *cli_cache_dir(void);
 
 /* ---- interrupts ---- */
 
-/* SIGINT and SIGTERM: the first cancels, the second ends the process at once. */
+/* How long the first signal may take to end the process, and while files are brought to the disk. */
+enum { CLI_GRACE_S = 2, CLI_GRACE_SAVING_S = 6 };
+
+/* The first process of a container has no default for signals: until a command catches them, one of these ends it. */
+void cli_interrupts_first(void);
+/* SIGINT and SIGTERM: the first cancels, and ends the process after CLI_GRACE_S at the latest; the second ends it at once. */
 void cli_interrupts_catch(void);
+/* From now on so long, also for a signal that has come. */
+void cli_interrupts_grace(int seconds);
 bool cli_interrupted(void);
 /* The pipeline that an interrupt cancels; NULL: none. */
 void cli_interrupts_cancel(stk_pipeline *pipeline);

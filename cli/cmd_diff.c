@@ -75,8 +75,10 @@ static bool side_add(side_files *s, const char *text, size_t size)
 {
     if (!stk__grow((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items))
         return false;
-    s->items[s->count] = stk__strndup(text, size);
-    return s->items[s->count++] != NULL;
+    char *copy = stk__strndup(text, size);
+    if (copy)
+        s->items[s->count++] = copy;
+    return copy != NULL;
 }
 
 /* A comma separates files, unless there is a file of that name. */
@@ -143,8 +145,8 @@ static int show(const stk__diff *d, cli_format format, stk__diff_section section
     const size_t rows = limit >= 0 ? (size_t)limit : format == CLI_TABLE ? 20 : 0;
     if (format == CLI_JSON)
         stk__diff_json(d, section, rows, &text);
-    else if (format == CLI_CSV)
-        stk__diff_csv(d, section, rows, &text);
+    else if (format == CLI_CSV || format == CLI_RAW_CSV)
+        stk__diff_csv(d, section, rows, format == CLI_RAW_CSV, &text);
     else
         stk__diff_text(d, section, rows, &text);
     cli_out_text(&text);

@@ -1,13 +1,13 @@
 /* stoker g2p: words and running text into phonemes. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "g2p.h"
 
@@ -273,11 +273,8 @@ static size_t ready_bytes(const char *data, size_t size, size_t seen, bool at_en
 static ssize_t read_some(char *data, size_t size)
 {
     for (;;) {
-        struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-        if (cli_interrupted())
+        if (cli_interrupted() || stk__await_input(STDIN_FILENO, NULL) != STK_OK)
             return -1;
-        if (poll(&in, 1, -1) < 0 && errno == EINTR) /* unlike read, it is not taken up again */
-            continue;
         const ssize_t n = read(STDIN_FILENO, data, size);
         if (n >= 0 || errno != EINTR)
             return n;

@@ -97,6 +97,12 @@ static void put_sizes(stk__text *t, const inspect_file *f)
         stk__text_bytes(t, (uint64_t)f->total_bytes);
     }
     stk__text_putc(t, '\n');
+    if (f->stray) {
+        put_label(t, "in none");
+        cli_text_count(t, f->stray);
+        stk__text_puts(t, f->stray == 1 ? " file: its name begins with a dot or has no extension\n"
+                                        : " files: their names begin with a dot or have no extension\n");
+    }
 }
 
 static void put_bad(stk__text *t, const inspect_file *f, bool verified)
@@ -116,6 +122,17 @@ static void put_bad(stk__text *t, const inspect_file *f, bool verified)
     }
     if ((int64_t)f->bad_kept < f->bad_count)
         stk__text_printf(t, "    and %" PRId64 " more; --limit 0 lists all\n", f->bad_count - (int64_t)f->bad_kept);
+}
+
+/* Whether it is as it was published. */
+static void put_set(stk__text *t, const inspect_file *f)
+{
+    if (!f->manifest)
+        return;
+    put_label(t, "manifest");
+    cli_text_escaped(t, f->manifest);
+    stk__text_printf(t, "%s%s\n", f->set_trouble.length ? ": " : ": bytes, rows and digest fit",
+                     f->set_trouble.length ? f->set_trouble.data : "");
 }
 
 static void put_content(stk__text *t, const inspect_features *f)
@@ -259,6 +276,7 @@ static void put_file(stk__text *t, const inspect_file *f, const inspect_options 
     stk__text_putc(t, '\n');
     put_sizes(t, f);
     put_bad(t, f, o->verify);
+    put_set(t, f);
     put_content(t, &f->features);
     put_features(t, &f->features, o->limit);
     put_members(t, f, o->limit);
@@ -349,7 +367,18 @@ static void json_file(stk__text *t, const inspect_file *f, const inspect_options
                      f->records, f->checked, f->min_bytes, f->max_bytes, f->total_bytes);
     stk__text_json_double(t, f->records ? (double)f->total_bytes / (double)f->records : 0);
     stk__text_putc(t, '}');
+    if (f->framing == STK__FRAMING_TAR)
+        stk__text_printf(t, ",\"in_no_sample\":%" PRId64, f->stray);
     json_bad(t, f);
+    if (f->manifest) {
+        stk__text_puts(t, ",\"manifest\":");
+        stk__text_json_str(t, f->manifest);
+        stk__text_puts(t, ",\"differs\":");
+        if (f->set_trouble.length)
+            stk__text_json_str(t, f->set_trouble.data);
+        else
+            stk__text_puts(t, "null");
+    }
     if (f->framing == STK__FRAMING_TAR)
         json_members(t, f);
     else if (f->framing == STK__FRAMING_TFRECORD)
@@ -398,9 +427,11 @@ static void tell_failure(const char *path, const inspect_options *o, const stk_e
     sum->failed++;
 }
 
-/* HDF5 files and folders are no records: they have pages of their own. */
+/* HDF5 files, folders and manifests are no records: they have pages of their own. */
 static stk_status put_page(const char *path, const inspect_options *o, stk__text *t, totals *found, stk_error *err)
 {
+    if (stk__manifest_is_path(path))
+        return cli_inspect_set(path, o->verify, o->json, t, &found->checked, &found->bad, err);
     if (cli_is_folder(path))
         return cli_inspect_folder(path, o->verify, o->json, o->limit, t, err);
     hdf5_checked checked = {0};
@@ -409,30 +440,35 @@ static stk_status put_page(const char *path, const inspect_options *o, stk__text
     return status;
 }
 
-static stk_status put_records(const char *path, const inspect_options *o, stk__text *t, totals *found, stk_error *err)
+static stk_status put_records(const char *path, const inspect_options *o, inspect_sets *sets, stk__text *t, totals *found,
+                              stk_error *err)
 {
     const inspect_how how = {.verify = o->verify, .look = o->records, .bad_limit = o->limit};
     inspect_file file;
-    const stk_status status = cli_inspect_file(path, &how, &file, err);
+    stk_status status = cli_inspect_file(path, &how, &file, err);
+    if (status == STK_OK && o->verify)
+        status = cli_compare_with_set(&file, sets, err);
     cli_live_clear();
     if (status == STK_OK && o->json)
         json_file(t, &file, o);
     else if (status == STK_OK)
         put_file(t, &file, o);
-    *found = (totals){.checked = file.checked, .bad = file.bad_count};
+    *found = (totals){.checked = file.checked, .bad = file.bad_count + (file.set_trouble.length > 0)};
     cli_inspect_clear(&file);
     return status;
 }
 
-static void inspect_one(const char *path, const inspect_options *o, totals *sum)
+static void inspect_one(const char *path, const inspect_options *o, inspect_sets *sets, totals *sum)
 {
     stk__text t = STK__TEXT_INIT;
     totals found = {0};
     stk_error err;
     stk_error_clear(&err);
     put_separator(&t, o, sum);
-    const bool page = cli_is_folder(path) || stk__h5_is_file(path);
-    if ((page ? put_page : put_records)(path, o, &t, &found, &err) != STK_OK) {
+    const bool page = cli_is_folder(path) || stk__h5_is_file(path) || stk__manifest_is_path(path);
+    const stk_status status =
+        page ? put_page(path, o, &t, &found, &err) : put_records(path, o, sets, &t, &found, &err);
+    if (status != STK_OK) {
         stk__text_clear(&t);
         tell_failure(path, o, &err, sum);
         return;
@@ -460,6 +496,45 @@ static void put_totals(const totals *sum)
     cli_out_text(&t);
 }
 
+/* The files that an argument stands for; where it is a pattern, sets that it finds must be whole. */
+static void find_files(const char *pattern, const inspect_options *o, stk__paths *paths, totals *sum)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    const size_t first = paths->count;
+    stk_status status = stk__paths_glob(paths, pattern, &err);
+    const stk__paths found = {.items = paths->items + first, .count = paths->count - first};
+    bool *wild = stk__calloc(found.count + 1, sizeof *wild);
+    for (size_t i = 0; wild && i < found.count; i++)
+        wild[i] = strpbrk(pattern, "*?[") && strcmp(found.items[i], pattern) != 0;
+    if (status == STK_OK && found.count && wild && wild[0])
+        status = stk__sets_check(&found, wild, NULL, &err);
+    stk__free(wild);
+    if (status != STK_OK)
+        tell_failure(pattern, o, &err, sum);
+}
+
+/* A manifest among many files stands for all of its own. */
+static void check_all(const stk__paths *paths, const inspect_options *o, totals *sum)
+{
+    stk_error err;
+    stk_error_clear(&err);
+    bool *wild = stk__calloc(paths->count + 1, sizeof *wild), manifest = false;
+    for (size_t i = 0; wild && i < paths->count; i++) {
+        wild[i] = true;
+        manifest = manifest || stk__manifest_is_path(paths->items[i]);
+    }
+    if (wild && manifest && paths->count > 1 && o->verify && stk__sets_check(paths, wild, NULL, &err) != STK_OK)
+        tell_failure(err.file, o, &err, sum);
+    stk__free(wild);
+}
+
+/* It lies beside the records that it is about. */
+static bool is_beside(const char *path)
+{
+    return stk__schema_is_path(path) || stk__manifest_is_path(path);
+}
+
 static int inspect_run(const void *options, const cli_arguments *arguments)
 {
     const inspect_options *o = options;
@@ -467,30 +542,31 @@ static int inspect_run(const void *options, const cli_arguments *arguments)
         return cli_usage_error(&cli_command_inspect, "no file; give at least one FILE");
     stk__paths paths = {0};
     totals sum = {0};
+    inspect_sets sets = {0};
     if (o->json)
         cli_out("[", 1);
-    for (size_t i = 0; i < arguments->count; i++) {
-        stk_error err;
-        stk_error_clear(&err);
-        if (stk__paths_glob(&paths, arguments->items[i], &err) != STK_OK)
-            tell_failure(arguments->items[i], o, &err, &sum);
-    }
-    for (size_t i = 0; i < paths.count; i++) {
-        if (paths.count > 1 && stk__schema_is_path(paths.items[i]))
-            continue; /* it lies beside the records that it is about */
-        inspect_one(paths.items[i], o, &sum);
-    }
+    stk_error err;
+    stk_error_clear(&err);
+    if (stk__sets_settle_patterns((const char *const *)arguments->items, arguments->count, &err) != STK_OK)
+        tell_failure(err.file, o, &err, &sum);
+    for (size_t i = 0; i < arguments->count; i++)
+        find_files(arguments->items[i], o, &paths, &sum);
+    check_all(&paths, o, &sum);
+    for (size_t i = 0; i < paths.count; i++)
+        if (paths.count == 1 || !is_beside(paths.items[i]))
+            inspect_one(paths.items[i], o, &sets, &sum);
     if (o->json)
         cli_out("]\n", 2);
     else if (o->verify)
         put_totals(&sum);
     stk__paths_clear(&paths);
+    stk__set_dir_clear(&sets.dir);
     return sum.failed || sum.bad ? CLI_FAILED : CLI_OK;
 }
 
 static const cli_option inspect_options_table[] = {
     CLI_ROW(inspect_options, verify, bool, CLI_FLAG, .name = "verify", .group = "What to read",
-            .help = "read everything and check every CRC, header and chunk"),
+            .help = "read everything and check every CRC, header and chunk; and compare with the manifest of the set"),
     CLI_ROW(inspect_options, records, int64_t, CLI_INT, .name = "records", .value = "N", .min = 0, .max = INT64_MAX,
             .fallback = 1000, .group = "What to read",
             .help = "look at the features or members of the first N records of a file (default 1000; 0: of all)"),
@@ -507,6 +583,7 @@ static const cli_example inspect_examples[] = {
     {"which members do the samples of these archives have?", "stoker inspect 'data/*.tar'"},
     {"which datasets does this file have, and who reads them?", "stoker inspect train.h5"},
     {"is every record whole?", "stoker inspect --verify data/train-00000.tfrecord.gz"},
+    {"is every file of this set as it was published?", "stoker inspect --verify out/part.manifest.json"},
     {NULL, NULL},
 };
 
@@ -519,7 +596,7 @@ const cli_command cli_command_inspect = {
              "file how many samples it has, which members they have, and how to read them. For each HDF5 file it tells "
              "the datasets, their types, shapes, chunks and filters, and whether they will be read in parallel or by "
              "libhdf5, and why; for each text file, known by its name (.txt, .csv, .jsonl, ...), its lines; and for a "
-             "directory of pictures its classes. What the proposed line leaves out, and what may go wrong with it, is told "
+             "directory of pictures its classes; for the manifest of a set, its files. What the proposed line leaves out, and what may go wrong with it, is told "
              "below it. FILE may be a "
              "glob, or '-' for standard input. The exit code is 1 when anything bad was found.",
     .options = inspect_options_table,

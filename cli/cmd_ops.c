@@ -179,6 +179,7 @@ static void put_op(stk__text *t, const stk_op *op)
 {
     stk__text signature = STK__TEXT_INIT;
     put_signature(&signature, op);
+    t->failed = t->failed || signature.failed;
     cli_wrap(t, signature.data ? signature.data : op->name, 0, strlen(op->name) + 1);
     stk__text_clear(&signature);
     stk__text_putc(t, '\n');

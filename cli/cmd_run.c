@@ -70,6 +70,11 @@ static int run_configure(run *r, const cli_arguments *arguments)
         return code;
     if (o->checkpoint_every > 0 && !o->checkpoint)
         return cli_usage_error(&cli_command_run, "--checkpoint-every wants --checkpoint FILE as well");
+    if (!o->trace && (o->trace_limit || o->trace_last))
+        return cli_usage_error(&cli_command_run, "--trace-%s wants --trace FILE as well",
+                               o->trace_limit ? "limit" : "last");
+    if (o->trace_limit && o->trace_last)
+        return cli_usage_error(&cli_command_run, "--trace-limit keeps the first part and --trace-last the last; give one");
     if (o->checkpoint)
         code = check_checkpoint_place(o->checkpoint);
     if (code != CLI_OK)
@@ -78,6 +83,7 @@ static int run_configure(run *r, const cli_arguments *arguments)
     if (code != CLI_OK)
         return code;
     r->config.resume_path = o->resume;
+    r->config.checkpoints = o->checkpoint != NULL;
     r->config.stall_ns = o->stall_ns;
     r->config.on_demand = o->on_demand;
     r->config.log = run_log;
@@ -89,11 +95,23 @@ static int run_configure(run *r, const cli_arguments *arguments)
     return CLI_OK;
 }
 
+/* Checkpoints tell what the data was, and looking at a million pictures takes a while: not first when the run is interrupted. */
+static stk_status look_at_data(run *r, stk_error *err)
+{
+    char *state = NULL;
+    STK_TRY(stk_pipeline_state(r->pipeline, &state, err));
+    stk_free(state);
+    return STK_OK;
+}
+
 static stk_status run_open(run *r)
 {
     stk_error *err = &r->err;
     if (r->options->trace) {
-        STK_TRY(stk_recorder_open(r->options->trace, NULL, &r->recorder, err));
+        const stk_recorder_options wanted = {.struct_size = sizeof wanted,
+                                             .limit_bytes = r->options->trace_limit,
+                                             .last_bytes = r->options->trace_last};
+        STK_TRY(stk_recorder_open(r->options->trace, &wanted, &r->recorder, err));
         r->config.recorder = r->recorder;
     }
     if (r->options->digest)
@@ -101,6 +119,8 @@ static stk_status run_open(run *r)
     STK_TRY(stk_pipeline_open(r->setup.text, &r->config, &r->pipeline, err));
     if (r->digest && !stk_pipeline_carry_digest(r->pipeline, r->digest))
         run_log(r, STK_LOG_INFO, "the checkpoint has no digest, so the digest covers what follows it alone");
+    if (r->options->checkpoint)
+        STK_TRY(look_at_data(r, err));
     r->opened_ns = stk__now_ns();
     return STK_OK;
 }
@@ -146,6 +166,10 @@ static stk_status take_batch(run *r, const stk_batch *batch, int64_t asked_ns)
 
 static stk_status save_checkpoint(run *r)
 {
+    /* What the checkpoint passes over has been printed, whatever happens next. */
+    cli_out_flush();
+    if (cli_out_failed())
+        return stk_error_set(&r->err, STK_IO, "cannot write to standard output");
     STK_TRY(stk_pipeline_checkpoint(r->pipeline, r->options->checkpoint, &r->err));
     r->saved_batches = r->batches_taken;
     return STK_OK;
@@ -182,15 +206,21 @@ static stk_status run_batches(run *r)
     }
 }
 
-/* Output that is whole gets published; then the place is kept, also after a failure to read on. */
+/* Output that is whole gets published, what is not is kept with the checkpoint where there is one; then the place is kept, also after
+   a failure to read on. */
 static stk_status run_close_outputs(run *r)
 {
-    if (r->end == RUN_COMPLETE || r->end == RUN_STEPS_DONE)
+    const bool keeps = stk_pipeline_keeps_output(r->pipeline);
+    const bool whole = r->end == RUN_COMPLETE || (r->end == RUN_STEPS_DONE && !keeps);
+    if (whole)
         STK_TRY(stk_pipeline_finish(r->pipeline, &r->err));
-    if (!r->options->checkpoint || r->saved_batches == r->batches_taken)
+    /* Once it is published, a checkpoint from before that would want what was kept. */
+    if (!r->options->checkpoint || (r->saved_batches == r->batches_taken && !(whole && keeps)))
         return STK_OK;
     const stk_error before = r->err;
     const stk_status status = save_checkpoint(r);
+    if (keeps && !whole && status == STK_OK)
+        run_log(r, STK_LOG_INFO, "what was written so far is kept, hidden; --resume goes on with it");
     if (r->end != RUN_FAILED)
         return status;
     if (status != STK_OK)
@@ -205,8 +235,10 @@ static void run_loop(run *r)
     cli_run_live_start(r);
     stk_status status = run_batches(r);
     r->end_ns = stk__now_ns();
+    cli_interrupts_grace(CLI_GRACE_SAVING_S);
     if (status == STK_OK)
         status = run_close_outputs(r);
+    cli_interrupts_grace(CLI_GRACE_S);
     if (status != STK_OK)
         r->end = cli_out_closed() ? RUN_OUTPUT_CLOSED : RUN_FAILED;
     cli_run_live_stop(r);
@@ -283,6 +315,7 @@ static int run_run(const void *options, const cli_arguments *arguments)
         print_results(&r);
         if (r.end == RUN_FAILED && !cli_out_failed()) /* else the end of the program tells */
             cli_say_error(&r.err, r.setup.text, r.setup.text_name);
+        cli_run_warn_of_limit(&r);
         if (!r.options->quiet && r.end != RUN_OUTPUT_CLOSED)
             cli_run_summary(&r);
         code = run_exit_code(&r);
@@ -322,6 +355,10 @@ static const cli_option run_options_table[] = {
             .help = "print the figures of the run as one JSON object"),
     CLI_ROW(run_options, trace, const char *, CLI_TEXT, .name = "trace", .value = "FILE", .complete = CLI_FILES,
             .group = "Output", .help = "record the run: .pftrace for Perfetto, .json or .json.gz for Chrome"),
+    CLI_ROW(run_options, trace_limit, uint64_t, CLI_SIZE, .name = "trace-limit", .value = "SIZE", .group = "Output",
+            .help = "from this size of the trace on, events are counted only (default 1G)"),
+    CLI_ROW(run_options, trace_last, uint64_t, CLI_SIZE, .name = "trace-last", .value = "SIZE", .group = "Output",
+            .help = "keep the last part of the trace instead, in a file of at most this size"),
     CLI_ROW(run_options, quiet, bool, CLI_FLAG, .name = "quiet", .letter = 'q', .group = "Output",
             .help = "no live line, notes or summary; warnings and errors stay"),
     CLI_OPTION_END,
@@ -344,8 +381,10 @@ const cli_command cli_command_run = {
     .about = "Runs a pipeline to its end. Without a sink the batches are made, counted and thrown away. Results go to "
              "standard output; the live line, notes and the summary go to standard error. FILE may be '-' for standard "
              "input.\n"
-             "Ctrl-C ends cleanly: the checkpoint is written, files of a sink do not appear. A second one ends at "
-             "once.",
+             "Ctrl-C and SIGTERM end cleanly: the checkpoint is written, files of a sink do not appear. What does not "
+             "end by itself is left after 2 s; a second one ends at once. With --checkpoint, what write_tfrecord and "
+             "write_webdataset have written by then, or by --steps N, is kept in a hidden directory, and --resume goes on "
+             "with it; other sinks of files take no checkpoints.",
     .options = run_options_table,
     .examples = run_examples,
     .complete = CLI_FILES,

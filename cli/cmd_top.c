@@ -168,7 +168,10 @@ static void put_label(cli_table *table, const stk__trace *t, const stk__top *top
     cli_text_name(&text, *label ? label : "(no name)");
     if (row->estimate)
         stk__text_puts(&text, " (self: estimate)");
-    cli_table_str(table, text.failed ? "" : text.data);
+    if (text.failed)
+        cli_table_fail(table);
+    else
+        cli_table_str(table, text.data);
     stk__text_clear(&text);
 }
 
@@ -415,6 +418,14 @@ static void count_recorded(const stk__trace *t, recorded *names, bool *files)
     }
 }
 
+static bool has_limit(const stk__trace *t)
+{
+    for (size_t i = 0; i < t->note_count; i++)
+        if (t->notes[i].reason == STK__REASON_PAST_LIMIT)
+            return true;
+    return false;
+}
+
 /* Spans that the recorder only adds up, for they are too short to be shown. Counters have totals, but no time. */
 static void put_briefs(const top_options *o, const stk__trace *t, cli_format format)
 {
@@ -431,7 +442,8 @@ static void put_briefs(const top_options *o, const stk__trace *t, cli_format for
         cli_text_count(&text, (int64_t)STK_MIN(r->count - r->lost - r->shown, (uint64_t)INT64_MAX));
         stk__text_puts(&text, " of ");
         cli_text_escaped(&text, stk__trace_str(t, s));
-        stk__text_puts(&text, ", which were too short");
+        stk__text_puts(&text, has_limit(t) ? ", which were too short, or left out by the limit on the file's size"
+                                           : ", which were too short");
         put_exact(&text, r->count, r->total_ns);
         put_line(o, format, &text);
     }

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "formats/example.h"
 #include "formats/records.h"
+#include "formats/set.h"
 
 typedef struct inspect_field {
     char *name, *value;
@@ -112,6 +113,7 @@ typedef struct inspect_file {
     const char *compression;
     int64_t file_bytes; /* as stored; -1: unknown */
     int64_t records, min_bytes, max_bytes, total_bytes;
+    int64_t stray;   /* files of an archive that belong to no sample */
     int64_t checked; /* records whose data was read and fits its CRC */
     inspect_bad *bad;
     size_t bad_kept, bad_capacity;
@@ -119,6 +121,8 @@ typedef struct inspect_file {
     stk__framing framing;      /* TAR: records are samples of an archive; LINES: lines of a text */
     inspect_features features; /* of TFRecords */
     inspect_members members;   /* of samples */
+    char *manifest;            /* that lists it and was compared with; NULL: none */
+    stk__text set_trouble;     /* what differs from that */
 } inspect_file;
 
 typedef struct inspect_how {
@@ -141,6 +145,17 @@ typedef struct hdf5_checked {
 /* Appends what is in an HDF5 file, for people or as a JSON object. `checked` is zeroed; verify: reads every row. */
 stk_status cli_inspect_hdf5(const char *path, bool verify, bool json, int64_t limit, stk__text *out, hdf5_checked *checked,
                             stk_error *err);
+
+/* The manifests that were looked at last. Zeroed: none. */
+typedef struct inspect_sets {
+    stk__set_dir dir;
+} inspect_sets;
+
+/* Compares a file that was read with the manifest that lists it, where one does. */
+stk_status cli_compare_with_set(inspect_file *file, inspect_sets *sets, stk_error *err);
+/* Appends what a manifest says, for people or as a JSON object. verify: reads all files of its set. */
+stk_status cli_inspect_set(const char *path, bool verify, bool json, stk__text *out, int64_t *out_rows, int64_t *out_bad,
+                           stk_error *err);
 
 bool cli_is_folder(const char *path);
 /* The same for a directory with a directory of pictures for each class. */

@@ -164,6 +164,8 @@ static stk_status inspect_indexed(inspect_file *file, const inspect_how *how, st
         snprintf(bad.message, sizeof bad.message, "%s", d->message);
         add_bad(file, how, &bad);
     }
+    int32_t first;
+    file->stray = stk__records_stray(records, &first);
     const stk_status status = read_indexed(records, file, how, err);
     stk__records_close(records);
     return status;
@@ -203,6 +205,7 @@ static stk_status inspect_stream(inspect_file *file, const inspect_how *how, stk
         }
         show_progress(file->path, "reading", file->records, -1, &last_ns);
     }
+    file->stray = stk__record_stream_stray(stream);
     stk__record_stream_close(stream);
     return status;
 }
@@ -275,5 +278,7 @@ void cli_inspect_clear(inspect_file *file)
     cli_features_clear(&file->features);
     cli_members_clear(&file->members);
     stk__free(file->bad);
+    stk__free(file->manifest);
+    stk__text_clear(&file->set_trouble);
     *file = (inspect_file){0};
 }

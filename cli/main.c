@@ -98,6 +98,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
             code = CLI_OK;
         } else {
             code = command->run(options, &arguments);
+            if (command != &cli_command_run) /* which goes by what became of each batch */
+                code = cli_out_whole(code);
         }
     }
     cli_options_clear(command, options);
@@ -129,6 +131,7 @@ static int run_program(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_interrupts_first();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as a failed write, so that runs end cleanly */
     return cli_out_finish(run_program(argc, argv));
 }

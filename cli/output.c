@@ -17,8 +17,10 @@ static int out_error; /* errno of the first write that failed; main thread only 
 
 static struct {
     pthread_mutex_t lock;
-    bool live; /* guarded by lock: a live line is on the screen */
-} console = {PTHREAD_MUTEX_INITIALIZER, false};
+    /* guarded by lock */
+    bool live; /* a live line is on the screen */
+    bool said; /* something was said */
+} console = {PTHREAD_MUTEX_INITIALIZER, false, false};
 
 static bool out_raw(const char *text, size_t size)
 {
@@ -104,6 +106,21 @@ int cli_out_finish(int code)
     return code == CLI_OK ? CLI_FAILED : code;
 }
 
+/* Whoever did not look whether there was memory printed less than was meant, and did not know: the end of the program does. */
+int cli_out_whole(int code)
+{
+    if (!stk__alloc_failures() || out_error)
+        return code;
+    pthread_mutex_lock(&console.lock);
+    const bool said = console.said;
+    pthread_mutex_unlock(&console.lock);
+    if (code == CLI_OK)
+        cli_say("stoker: out of memory: what was printed may not be whole");
+    else if (!said)
+        cli_say("stoker: out of memory");
+    return code == CLI_OK ? CLI_FAILED : code;
+}
+
 bool cli_live_possible(void)
 {
     return isatty(STDERR_FILENO);
@@ -151,6 +168,7 @@ static void say_line(const char *text)
     char *escaped = escape_new(text);
     pthread_mutex_lock(&console.lock);
     live_clear_locked();
+    console.said = true;
     fprintf(stderr, "%s\n", escaped ? escaped : "stoker: out of memory");
     fflush(stderr);
     pthread_mutex_unlock(&console.lock);

@@ -99,7 +99,7 @@ static const char *advice(const stk_error *err)
     case STK_LIMIT:
         return "a higher --max-errors lets more of them pass";
     case STK_MISMATCH:
-        return "use the pipeline, seed and files that the checkpoint was made with, or start anew without --resume";
+        return "go on as the checkpoint was made: pipeline, seed, files, rank, --exact; or start anew without --resume";
     default:
         return NULL;
     }

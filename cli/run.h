@@ -14,6 +14,7 @@ typedef struct run_options {
     bool on_demand;
     bool digest, json, quiet;
     const char *trace;
+    uint64_t trace_limit, trace_last;
     const char *checkpoint, *resume;
     int64_t checkpoint_every;
     const char *on_error;
@@ -76,6 +77,8 @@ bool cli_run_progress(void *arg, const char *what, int64_t done, int64_t total);
 /* Takes the figures from the pipeline, which can then be closed. */
 void cli_run_collect(run *r);
 void cli_run_collect_clear(run *r);
+/* Says that the trace does not have all of the run, where it was not to have a part alone. */
+void cli_run_warn_of_limit(const run *r);
 /* The summary for people, on standard error. */
 void cli_run_summary(const run *r);
 /* The object of --json. */

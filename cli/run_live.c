@@ -111,6 +111,8 @@ bool cli_run_progress(void *arg, const char *what, int64_t done, int64_t total)
         char line[256];
         if (total > 0)
             snprintf(line, sizeof line, "%s: %.0f %%", what, 100.0 * (double)done / (double)total);
+        else if (done == 0)
+            snprintf(line, sizeof line, "%s", what);
         else
             snprintf(line, sizeof line, "%s: %lld", what, (long long)done);
         cli_live(line);

@@ -156,6 +156,8 @@ static void say_losses(stk__text *t, const run *r, const stk_stats *s)
         say_text(t);
     if (s->cache_hits || s->cache_misses) {
         stk__text_printf(t, "cache: %" PRId64 " hits, %" PRId64 " misses", s->cache_hits, s->cache_misses);
+        if (s->cache_damaged)
+            stk__text_printf(t, ", %" PRId64 " of them damaged and made again", s->cache_damaged);
         say_text(t);
     }
 }
@@ -205,8 +207,29 @@ static void say_files(stk__text *t, const run *r)
             cli_text_count(t, (int64_t)r->trace_stats.events_lost);
             stk__text_puts(t, " events lost, totals are exact");
         }
+        if (r->options->trace_last && r->trace_stats.events_dropped) {
+            stk__text_puts(t, "; the last part: ");
+            cli_text_count(t, (int64_t)r->trace_stats.events_dropped);
+            stk__text_puts(t, " events before it were dropped");
+        }
         say_text(t);
     }
+}
+
+void cli_run_warn_of_limit(const run *r)
+{
+    const uint64_t dropped = r->trace_stats.events_dropped;
+    if (!dropped || r->options->trace_last)
+        return;
+    stk__text t = STK__TEXT_INIT;
+    stk__text_puts(&t, "stoker: warning: the trace is full at ");
+    stk__text_bytes(&t, r->trace_stats.bytes_written);
+    stk__text_puts(&t, ": ");
+    cli_text_count(&t, (int64_t)dropped);
+    stk__text_puts(&t, " events of the rest were not recorded; --trace-last SIZE keeps the last part, --trace-limit SIZE "
+                       "sets another limit");
+    say_text(&t);
+    stk__text_clear(&t);
 }
 
 void cli_run_summary(const run *r)
@@ -299,6 +322,7 @@ static void json_counts(stk__text *t, const run *r, const stk_stats *s)
     json_int(t, "lost_bytes", s->lost_bytes);
     json_int(t, "cache_hits", s->cache_hits);
     json_int(t, "cache_misses", s->cache_misses);
+    json_int(t, "cache_damaged", s->cache_damaged);
     json_int(t, "threads", s->threads);
 }
 
@@ -327,6 +351,7 @@ void cli_run_json(const run *r, stk__text *out)
         json_string(out, "trace", r->options->trace);
         json_int(out, "trace_events", (int64_t)r->trace_stats.events_written);
         json_int(out, "trace_events_lost", (int64_t)r->trace_stats.events_lost);
+        json_int(out, "trace_events_dropped", (int64_t)r->trace_stats.events_dropped);
     }
     json_ops(out, r);
     stk__text_puts(out, "}\n");

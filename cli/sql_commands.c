@@ -101,18 +101,13 @@ static int run_examples(cli_sql *s, const char *argument)
 
 static int run_format(cli_sql *s, const char *argument)
 {
-    static const char *const names[] = {[CLI_TABLE] = "table", [CLI_CSV] = "csv", [CLI_JSON] = "json"};
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        if (strcmp(argument, names[i]) == 0) {
-            s->format = (cli_format)i;
-            return CLI_OK;
-        }
-    }
+    if (cli_format_named(argument, &s->format))
+        return CLI_OK;
     if (!*argument) {
-        put_line(names[s->format]);
+        put_line(cli_format_name(s->format));
         return CLI_OK;
     }
-    cli_say("stoker: .format wants table, csv or json, found '%s'", argument);
+    cli_say("stoker: .format wants table, csv, raw-csv or json, found '%s'", argument);
     return CLI_USAGE;
 }
 
@@ -133,7 +128,7 @@ static const command commands[] = {
     {".tables", "", "tables, views and functions", run_tables},
     {".schema", "[TABLE]", "columns of all or of one", run_schema},
     {".examples", "[N]", "queries to start from; with a number, runs one", run_examples},
-    {".format", "[FORMAT]", "how results are written: table, csv or json", run_format},
+    {".format", "[FORMAT]", "how results are written: table, csv, raw-csv or json", run_format},
     {".notes", "", "what was left out or changed while reading", run_notes},
     {".help", "", "this list", run_help},
     {".quit", "", "ends the shell, as Ctrl-D does", NULL},

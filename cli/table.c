@@ -21,7 +21,8 @@ typedef struct cell {
 } cell;
 
 struct cli_table {
-    cli_format format;
+    cli_format format; /* CLI_CSV for CLI_RAW_CSV as well */
+    bool raw;
     char **columns;
     size_t count;
     size_t rows, next; /* next: column of the next cell */
@@ -37,24 +38,40 @@ struct cli_table {
     bool laid_out, cut; /* cut: to the widths */
 };
 
+static const char *const format_names[] = {
+    [CLI_TABLE] = "table", [CLI_CSV] = "csv", [CLI_JSON] = "json", [CLI_RAW_CSV] = "raw-csv"};
+
+const char *cli_format_name(cli_format format)
+{
+    return format_names[format];
+}
+
+bool cli_format_named(const char *name, cli_format *out)
+{
+    for (size_t i = 0; i < STK_COUNT(format_names); i++) {
+        if (strcmp(name, format_names[i]) == 0) {
+            *out = (cli_format)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool cli_format_of(const cli_command *command, const cli_format_options *options, cli_format *out)
 {
-    static const char *const names[] = {[CLI_TABLE] = "table", [CLI_CSV] = "csv", [CLI_JSON] = "json"};
     *out = options->json ? CLI_JSON : CLI_TABLE;
     if (!options->name)
         return true;
-    size_t i = 0;
-    while (i < STK_COUNT(names) && strcmp(options->name, names[i]) != 0)
-        i++;
-    if (i == STK_COUNT(names)) {
-        cli_usage_error(command, "--format wants table, csv or json, found '%s'", options->name);
+    cli_format format;
+    if (!cli_format_named(options->name, &format)) {
+        cli_usage_error(command, "--format wants table, csv, raw-csv or json, found '%s'", options->name);
         return false;
     }
-    if (options->json && i != CLI_JSON) {
+    if (options->json && format != CLI_JSON) {
         cli_usage_error(command, "--json and --format %s exclude each other", options->name);
         return false;
     }
-    *out = (cli_format)i;
+    *out = format;
     return true;
 }
 
@@ -228,20 +245,15 @@ static void add_cell(cli_table *t, size_t offset, bool number, bool null)
 
 /* ---- cells ---- */
 
-static void put_csv(stk__text *out, const char *text, size_t size)
+/* An empty text is in quotes, so that it is no NULL. */
+static void put_csv(cli_table *t, const char *text, size_t size)
 {
-    bool quoted = size == 0; /* so that an empty text is no NULL */
-    for (size_t i = 0; i < size && !quoted; i++)
-        quoted = text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
-    if (quoted)
-        stk__text_putc(out, '"');
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] == '"')
-            stk__text_putc(out, '"');
-        stk__text_putc(out, text[i]);
-    }
-    if (quoted)
-        stk__text_putc(out, '"');
+    if (size == 0)
+        stk__text_puts(&t->out, "\"\"");
+    else if (t->raw)
+        stk__text_csv(&t->out, text, size);
+    else
+        stk__text_csv_safe(&t->out, text, size);
 }
 
 /* What stands before a cell. */
@@ -310,7 +322,7 @@ void cli_table_text(cli_table *t, const char *text, size_t size)
     if (t->format == CLI_JSON) {
         stk__text_json(&t->out, text, size);
     } else if (t->format == CLI_CSV) {
-        put_csv(&t->out, text, size);
+        put_csv(t, text, size);
     } else {
         const size_t offset = t->bytes.length;
         if (plain(text, size))
@@ -431,6 +443,12 @@ void cli_table_null(cli_table *t)
     end_cell(t);
 }
 
+void cli_table_fail(cli_table *t)
+{
+    if (t)
+        t->failed = true;
+}
+
 size_t cli_table_rows(const cli_table *t)
 {
     return t ? t->rows : 0;
@@ -468,7 +486,8 @@ cli_table *cli_table_new(cli_format format, const char *const *columns, size_t c
     cli_table *t = stk__calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    t->format = format;
+    t->format = format == CLI_RAW_CSV ? CLI_CSV : format;
+    t->raw = format == CLI_RAW_CSV;
     t->count = count;
     t->columns = stk__calloc(count, sizeof *t->columns);
     t->widths = stk__calloc(count, sizeof *t->widths);
@@ -482,11 +501,11 @@ cli_table *cli_table_new(cli_format format, const char *const *columns, size_t c
         table_free(t);
         return NULL;
     }
-    for (size_t i = 0; format == CLI_CSV && i < count; i++) {
+    for (size_t i = 0; t->format == CLI_CSV && i < count; i++) {
         stk__text_puts(&t->out, i ? "," : "");
-        put_csv(&t->out, columns[i], strlen(columns[i]));
+        put_csv(t, columns[i], strlen(columns[i]));
     }
-    if (format == CLI_CSV)
+    if (t->format == CLI_CSV)
         stk__text_putc(&t->out, '\n');
     return t;
 }

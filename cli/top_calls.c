@@ -22,7 +22,10 @@ static void put_name(cli_table *table, const stk__top_edges *edges, uint32_t nam
     const char *text = stk__top_edge_name(edges, name);
     stk__text shown = STK__TEXT_INIT;
     cli_text_name(&shown, name == STK__NONE ? "(nothing around it)" : *text ? text : "(no name)");
-    cli_table_str(table, shown.failed ? "" : shown.data);
+    if (shown.failed)
+        cli_table_fail(table);
+    else
+        cli_table_str(table, shown.data);
     stk__text_clear(&shown);
 }
 

@@ -56,16 +56,21 @@ void cli_say_written(const char *output, const stk__trace_writer *writer, const 
 
 /* ---- tables ---- */
 
-typedef enum cli_format { CLI_TABLE, CLI_CSV, CLI_JSON } cli_format;
+/* CSV is for spreadsheets: a cell that these would take for a formula begins with an apostrophe; not so in raw CSV. */
+typedef enum cli_format { CLI_TABLE, CLI_CSV, CLI_JSON, CLI_RAW_CSV } cli_format;
+
+const char *cli_format_name(cli_format format);
+bool cli_format_named(const char *name, cli_format *out);
 
 typedef struct cli_format_options {
     const char *name;
     bool json;
 } cli_format_options;
 
-#define CLI_FORMAT_ROWS(T, f)                                                                              \
-    CLI_ROW(T, f.name, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS, \
-            .words = "table csv json", .group = "Output", .help = "table, csv or json (default table)"),   \
+#define CLI_FORMAT_ROWS(T, f)                                                                                         \
+    CLI_ROW(T, f.name, const char *, CLI_TEXT, .name = "format", .value = "FORMAT", .complete = CLI_WORDS,            \
+            .words = "table csv raw-csv json", .group = "Output",                                                     \
+            .help = "table, csv, json, or raw-csv, which has no ' before what looks like a formula (default table)"), \
         CLI_ROW(T, f.json, bool, CLI_FLAG, .name = "json", .group = "Output", .help = "the same as --format json")
 
 /* False after saying what is wrong. */
@@ -89,6 +94,8 @@ void cli_text_ns(stk__text *out, int64_t ns);
 /* A name for people: without control bytes, and of a very long one the first characters and a sign. */
 void cli_text_name(stk__text *out, const char *name);
 void cli_table_null(cli_table *t);
+/* There was no memory for a cell: nothing more is printed, and finish says so. */
+void cli_table_fail(cli_table *t);
 size_t cli_table_rows(const cli_table *t);
 /* Writes what is left and frees. NULL is fine. False when memory or the output failed. */
 bool cli_table_finish(cli_table *t);

@@ -295,10 +295,44 @@ static stk_status put_compact(stk__text *t, const stk__h5_view *v, stk_error *er
     return status;
 }
 
+/* The name of file i that a virtual or external dataset has its data in; false: it cannot be told. */
+static bool source_name(const stk__h5_view *v, size_t i, char *out, size_t room)
+{
+    if (v->layout == STK__H5_LAYOUT_VIRTUAL) {
+        const ssize_t size = H5Pget_virtual_filename(v->creation, i, out, room);
+        return size >= 0 && (size_t)size < room;
+    }
+    out[room - 1] = 0;
+    return H5Pget_external(v->creation, (unsigned)i, room - 1, out, NULL, NULL) >= 0;
+}
+
+/* Once each where they follow each other. "." is the file itself. What cannot be told becomes "%", a pattern for anything. */
+static void put_sources(stk__text *t, const stk__h5_view *v, const stk__h5_open *f)
+{
+    char name[STK__H5_MAX_NAME], before[STK__H5_MAX_NAME] = ".";
+    size_t count = 0;
+    if (f->driver) /* the file itself lies in several */
+        put_text(t, STK__H5_DATASET_SOURCE, "%");
+    if (v->layout == STK__H5_LAYOUT_VIRTUAL && H5Pget_virtual_count(v->creation, &count) < 0)
+        count = 0;
+    if (v->layout == STK__H5_LAYOUT_EXTERNAL)
+        count = (size_t)STK_MAX(H5Pget_external_count(v->creation), 0);
+    for (size_t i = 0, put = 0; i < count && put < STK__H5_MAX_SOURCES; i++) {
+        if (!source_name(v, i, name, sizeof name) || put + 1 == STK__H5_MAX_SOURCES)
+            snprintf(name, sizeof name, "%%");
+        if (strcmp(name, ".") == 0 || strcmp(name, before) == 0)
+            continue;
+        put_text(t, STK__H5_DATASET_SOURCE, name);
+        memcpy(before, name, sizeof before);
+        put++;
+    }
+}
+
 static stk_status put_layout(stk__text *t, const stk__h5_view *v, const stk__h5_open *f, bool index, char *why,
                              size_t why_size, stk_error *err)
 {
     stk__wire_put_uint(t, STK__H5_DATASET_LAYOUT, (uint64_t)v->layout);
+    put_sources(t, v, f);
     stk__wire_put_uint(t, STK__H5_DATASET_STORED, H5Dget_storage_size(v->dataset));
     if (v->layout == STK__H5_LAYOUT_CHUNKED)
         return put_chunks(t, v, f, index, why, why_size, err);

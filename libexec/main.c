@@ -9,11 +9,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "helper.h"
+#include "sandbox.h"
 
 #include "base/banned.h"
 
@@ -63,6 +65,8 @@ stk_status stk__h5_fail(stk_error *err, stk_status status, const char *format, .
     stk__h5_reason(reason, sizeof reason);
     if (strstr(reason, "required filter") || strstr(reason, "unable to find filter"))
         status = STK_UNSUPPORTED;
+    if (strstr(reason, strerror(EMFILE)) || strstr(reason, strerror(ENFILE))) /* no fault of the file's */
+        status = STK_NOMEM;
     return stk_error_set(err, status, reason[0] ? "%s: %s" : "%s", text, reason);
 }
 
@@ -212,8 +216,53 @@ static stk_status request_parse(stk__h5_request *r, const uint8_t *data, size_t 
     return STK_OK;
 }
 
+/* ---- the sandbox ---- */
+
+static int answers_fd = -1; /* where answers go, for the handler */
+
+/*
+ * A call that the sandbox refuses. It comes from libhdf5 or a plug-in, so nothing of an answer was sent yet. Nobody may go
+ * on who was told no: the process ends.
+ */
+static void refused(int signal_number, siginfo_t *info, void *context)
+{
+    char buffer[256], message[160];
+    uint8_t size[8];
+    stk__text t;
+    const char *name = stk__sandbox_call_name(info->si_syscall);
+    snprintf(message, sizeof message,
+             "libhdf5, or a plug-in of it, was stopped by the sandbox on this file: system call %d%s%s%s",
+             info->si_syscall, name ? " (" : "", name ? name : "", name ? ")" : "");
+    stk__text_fixed(&t, buffer, sizeof buffer);
+    stk__wire_put_uint(&t, STK__H5_ANSWER_STATUS, STK_CORRUPT);
+    stk__wire_put_bytes(&t, STK__H5_ANSWER_MESSAGE, message, strlen(message));
+    put_u64(size, t.length);
+    if (write_full(answers_fd, size, sizeof size))
+        write_full(answers_fd, t.data, t.length);
+    _exit(1);
+}
+
+/*
+ * Whatever is asked comes out of a file that nobody knows, so it is entered before the first answer. A file that is to be
+ * made must be opened before: then it is the only one that can be written to. A kernel without it leaves us with limits
+ * alone. Sanitizers ask for more than it allows.
+ */
+static void enter_sandbox(void)
+{
+    static bool inside;
+    struct sigaction action = {.sa_sigaction = refused, .sa_flags = SA_SIGINFO};
+    if (inside || SANITIZED)
+        return;
+    inside = true;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSYS, &action, NULL);
+    stk__sandbox_enter();
+}
+
 static stk_status request_answer(const stk__h5_request *r, stk__h5_answer *a, stk_error *err)
 {
+    if (r->kind != STK__H5_ASK_CREATE)
+        enter_sandbox();
     switch (r->kind) {
     case STK__H5_ASK_DESCRIBE:
     case STK__H5_ASK_INDEX:
@@ -253,6 +302,7 @@ static bool serve_one(int in, int out)
         status = request_answer(&request, &answer, &err);
     if (status == STK_OK && (answer.message.failed || answer.heap.failed))
         status = stk_error_set(&err, STK_NOMEM, "out of memory while an answer was written");
+    enter_sandbox();
     const bool sent = send_answer(out, status, &err, &answer);
     request_clear(&request);
     answer_clear(&answer);
@@ -305,6 +355,15 @@ static void set_limits(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* Descriptors that who started us has left open are nothing to us, and could be written to. Linux 5.9 has the call. */
+static void close_others(void)
+{
+#ifdef SYS_close_range
+    if (!SANITIZED)
+        syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
+#endif
+}
+
 /*
  * Keeps the pipes for us alone: whatever libhdf5 or a plug-in prints goes nowhere, and cannot stand between two
  * answers. The sanitizers go on talking.
@@ -329,8 +388,13 @@ static int tell(const char *option)
     unsigned major = 0, minor = 0, release = 0;
     H5get_libversion(&major, &minor, &release);
     if (strcmp(option, "--version") == 0) {
-        printf("stoker-hdf5 %s, libhdf5 %u.%u.%u, protocol %d\n", STK_VERSION, major, minor, release,
-               STK__H5_WIRE_VERSION);
+        set_limits();
+        const int code = SANITIZED ? 0 : stk__sandbox_enter();
+        printf("stoker-hdf5 %s, libhdf5 %u.%u.%u, protocol %d, %s%s\n", STK_VERSION, major, minor, release,
+               STK__H5_WIRE_VERSION, SANITIZED || code ? "no sandbox: " : "sandbox: ",
+               SANITIZED ? "built with a sanitizer"
+               : code    ? strerror(code)
+                         : "seccomp");
         return 0;
     }
     if (strcmp(option, "--help") == 0) {
@@ -338,7 +402,7 @@ static int tell(const char *option)
             "stoker-hdf5 looks into HDF5 files for stoker, which starts it when it needs it.\n"
             "It reads requests from standard input and answers on standard output, in frames that are not for people.\n"
             "To look at a file, run: stoker inspect FILE\n\n"
-            "  --version  versions of this program, of libhdf5 and of the protocol\n"
+            "  --version  versions of this program, of libhdf5 and of the protocol, and whether there is a sandbox\n"
             "  --help     this text\n");
         return 0;
     }
@@ -354,9 +418,11 @@ int main(int argc, char **argv)
         return tell(argv[1]);
     int in, out;
     set_limits();
+    close_others();
     watch_parent();
     if (!take_pipes(&in, &out) || H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0)
         return 1;
+    answers_fd = out;
     while (serve_one(in, out))
         ;
     /* Nothing to tidy up: files are read only, or were closed by FINISH. */

@@ -138,8 +138,12 @@ stk_status stk__h5_open_file(stk__h5_open *f, const char *path, bool probe, stk_
         return stk_error_set(err, STK_IO, "cannot open: %s", strerror(errno));
     if (!S_ISREG(f->id.st_mode))
         return stk_error_set(err, STK_INVALID, "not a regular file");
-    if (access(path, R_OK) != 0)
-        return stk_error_set(err, STK_IO, "cannot open: %s", strerror(errno));
+    /* libhdf5 does not tell a file that cannot be opened now from one that never can. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return stk_error_set(err, errno == EMFILE || errno == ENFILE || errno == ENOMEM ? STK_NOMEM : STK_IO,
+                             "cannot open: %s", strerror(errno));
+    close(fd);
     char reason[256] = "";
     H5Eclear2(H5E_DEFAULT);
     f->file = open_with(path, probe, f, reason, sizeof reason);

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 tools=.venv-wheel/bin
 sources=(include src libexec cli models/g2p python pyproject.toml meson.build meson_options.txt README.md LICENSE
-         scripts/embed.py scripts/gen_op_list.py scripts/lintlib.py scripts/*libraries* scripts/wheel*)
+         scripts/embed.py scripts/gen_op_list.py scripts/lintlib.py scripts/check_hardening.py
+         scripts/*libraries* scripts/wheel*)
 
 stamp=$(find "${sources[@]}" -type f -not -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum |
     sha256sum | cut -d ' ' -f 1)
@@ -29,7 +30,7 @@ python -m pip wheel . -q --disable-pip-version-check --no-deps --no-build-isolat
 python -m wheel tags --python-tag cp310 --remove "$raw"/*.whl >/dev/null
 auditwheel repair "$raw"/*.whl --wheel-dir "$repaired" >build-wheel/auditwheel.log 2>&1 ||
     { cat build-wheel/auditwheel.log >&2; exit 1; }
-python scripts/wheel_notices.py "$repaired"/*.whl
+python scripts/wheel_notices.py "$repaired"/*.whl build-wheel/meson
 python scripts/wheel_check.py "$repaired"/*.whl
 
 wheel=$(echo "$repaired"/*.whl)

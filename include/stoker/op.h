@@ -204,6 +204,9 @@ typedef struct stk_open_info {
     uint64_t seed;
     bool exact;            /* nothing may be approximated */
     bool repeats;          /* samples are visited more than once */
+    bool checkpoints;      /* sinks: `save` will be called, and what was written is to outlive a run that does not end well */
+    bool resumes;          /* sinks: `restore` comes before the first batch; what was written lies there already */
+    bool cache_file;       /* `stamp` guards a cache file */
 } stk_open_info;
 
 /* Functions of the engine. Use the stk_... wrappers below. */
@@ -271,7 +274,8 @@ typedef enum stk_role {
 enum {
     STK_OP_RANDOM = 1,      /* draws random numbers */
     STK_OP_DROPS = 2,       /* may return STK_DROP */
-    STK_OP_ELEMENTWISE = 4  /* gives the same on a stacked batch, so it may be written after `batch` */
+    STK_OP_ELEMENTWISE = 4, /* gives the same on a stacked batch, so it may be written after `batch` */
+    STK_OP_LOOKS_LONG = 8   /* `fingerprint` and `stamp` take long, so they are asked only where somebody wants them */
 };
 
 typedef struct stk_op {
@@ -325,7 +329,8 @@ typedef struct stk_op {
     int64_t (*block_room)(const stk_call *call);
     /* Optional: bytes that it holds for the whole run (an index, say); they count towards the budget. */
     int64_t (*memory)(const stk_call *call);
-    /* Optional: a number that changes when the data does; guards checkpoints and caches. */
+    /* Optional: a number that changes when the data does (names, sizes, contents), but not when files are moved or touched; guards
+       checkpoints and caches. Any time between open and close, one thread at a time together with `stamp`. */
     uint64_t (*fingerprint)(const stk_call *call);
     /* Optional: stretches of input that hold no readable record, found while indexing. False past the last. */
     bool (*damage)(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
@@ -344,6 +349,15 @@ typedef struct stk_op {
     const char *(*label)(const void *state);
     /* Optional, sources: what label i stands for, the name of a class; NULL past the last. Lives until close. */
     const char *(*class_name)(const stk_call *call, int64_t i);
+    /* Optional, sinks that can go on after a stop. save: all that was consumed is on the disk, and `out`, of `size` bytes, gets a line
+       of text that tells `restore`, in another process, where that is; it goes into the checkpoint. A sink with finish and without
+       these is refused where checkpoints are made. */
+    stk_status (*save)(const stk_call *call, char *out, size_t size, stk_error *err);
+    stk_status (*restore)(const stk_call *call, const char *text, stk_error *err);
+    /* Optional: a number that changes when anything it reads was written to or touched (times, and what `fingerprint` does not
+       see); guards cache files, which only cost time to make anew. *newest_ns: raised to the last change of a file, in ns since
+       1970. */
+    uint64_t (*stamp)(const stk_call *call, int64_t *newest_ns);
     /* Optional: frees what one worker keeps from sample to sample and can make anew. Called when memory is short, while that worker
        is in no op; perhaps by another thread. A sample whose ops found no memory comes again afterwards, from its source on. */
     void (*trim)(const stk_call *call);

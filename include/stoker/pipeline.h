@@ -95,6 +95,9 @@ typedef struct stk_config {
     const char *const *fields;    /* what batches are to hold, in this order; nothing else is made. NULL: all fields */
     size_t field_count;
     const char *memory_name;      /* what messages call the option for memory_bytes; NULL: "memory" */
+    bool checkpoints;             /* the run makes checkpoints: what a sink writes outlives it, hidden, until a resumed run has published
+                                     it. Without this, and with sinks that cannot go on, a checkpoint of a run with a sink that
+                                     publishes files is refused. */
 } stk_config;
 
 /* ---- the text of a pipeline, op by op, for programs that change it ---- */
@@ -158,6 +161,8 @@ STK_API void stk_pipeline_stop(stk_pipeline *pipeline);
 STK_API stk_status stk_pipeline_consume(stk_pipeline *pipeline, const stk_batch *batch, stk_error *err);
 STK_API stk_status stk_pipeline_finish(stk_pipeline *pipeline, stk_error *err);
 STK_API bool stk_pipeline_has_sink(const stk_pipeline *pipeline);
+/* Whether what its sink has written so far is kept for the next run when this one ends without finish. Since 0.1. */
+STK_API bool stk_pipeline_keeps_output(const stk_pipeline *pipeline);
 
 /* Makes a waiting or later next return STK_CANCELLED. Any thread, also a signal handler. Since 0.1. */
 STK_API void stk_pipeline_cancel(stk_pipeline *pipeline);
@@ -202,6 +207,7 @@ typedef struct stk_stats {
     int64_t ready_batches;    /* finished, not yet taken */
     int64_t epoch_batches;    /* of one epoch, where `repeat` is the last op; else of the run; -1: not known before it is over */
     int64_t held_batches;     /* taken, not yet released */
+    int64_t cache_damaged;    /* samples of a cache file that failed their check and were made again */
 } stk_stats;
 
 STK_API void stk_pipeline_stats(const stk_pipeline *pipeline, stk_stats *out);

@@ -18,12 +18,15 @@ typedef struct stk_recorder_options {
     size_t struct_size;    /* sizeof(stk_recorder_options) */
     size_t memory_bytes;   /* cap on all memory of the recorder; 0: 16 MiB */
     const char *process;   /* name of the process in the trace; NULL: "stoker" */
+    uint64_t limit_bytes;  /* size of the file from which on events are counted only; 0: 1 GiB, UINT64_MAX: none */
+    uint64_t last_bytes;   /* not 0: the file holds the last events, in two thirds of these bytes up to all of them */
 } stk_recorder_options;
 
 typedef struct stk_recorder_stats {
     uint64_t events_written;
     uint64_t events_lost;  /* rings were full; totals per name are in the trace all the same */
     uint64_t bytes_written;
+    uint64_t events_dropped; /* not in the file because of limit_bytes or last_bytes; the totals have them */
 } stk_recorder_stats;
 
 /*

@@ -40,6 +40,9 @@ struct stkpy_kept;
 /* With the GIL, in any thread: takes the exception that is set, keeps it for the run's thread, and fills `err` with its text. */
 stk_status stkpy_keep_exception(struct stkpy_kept *kept, stk_error *err, stk_status status, const char *what);
 
+/* PyErr_Clear for what goes on without; a Ctrl-C among it is raised at the next chance. */
+void stkpy_error_forget(void);
+
 /* With the GIL: keeps an exception that another process has raised. */
 void stkpy_keep_object(struct stkpy_kept *kept, PyObject *exception);
 

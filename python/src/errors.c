@@ -79,8 +79,26 @@ int stkpy_errors_init(PyObject *module)
     return fork_class && function_class ? 0 : -1;
 }
 
+/* KeyboardInterrupt, SystemExit: no failure of a function, but the end of what it works for. */
+static bool is_exit(PyObject *exception)
+{
+    return !PyErr_GivenExceptionMatches(exception, PyExc_Exception);
+}
+
+void stkpy_error_forget(void)
+{
+    if (!PyErr_Occurred())
+        return;
+    const bool interrupt = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    PyErr_Clear();
+    if (interrupt)
+        PyErr_SetInterrupt();
+}
+
 stk_status stkpy_exception_status(void)
 {
+    if (PyErr_Occurred() && is_exit(PyErr_Occurred()))
+        return STK_CANCELLED;
     if (PyErr_ExceptionMatches(PyExc_MemoryError))
         return STK_NOMEM;
     if (PyErr_ExceptionMatches(classes[STK_CORRUPT]))
@@ -172,8 +190,16 @@ static PyObject *raise_from(const stk_error *err, PyObject *class, PyObject *cau
     return NULL;
 }
 
+/* A signal that came meanwhile is the likely reason of any error, and what the user waits for. */
+static bool signal_came(void)
+{
+    return PyErr_CheckSignals() < 0;
+}
+
 PyObject *stkpy_raise(const stk_error *err)
 {
+    if (signal_came())
+        return NULL;
     return raise_from(err, class_of(err), NULL);
 }
 
@@ -205,7 +231,7 @@ static void describe(PyObject *exception, char *out, size_t size)
     PyObject *both =
         name && text ? PyUnicode_FromFormat(PyUnicode_GetLength(text) ? "%U: %U" : "%U", name, text) : NULL;
     PyObject *bytes = both ? PyUnicode_AsEncodedString(both, "utf-8", "backslashreplace") : NULL;
-    PyErr_Clear(); /* an exception that cannot even be written */
+    stkpy_error_forget(); /* an exception that cannot even be written */
     snprintf(out, size, "%s", bytes ? PyBytes_AsString(bytes) : "an exception that has no text");
     Py_XDECREF(name);
     Py_XDECREF(text);
@@ -228,13 +254,20 @@ static PyObject *take_exception(void)
     return value;
 }
 
+/* One that ends the program stays, however many follow. */
+static bool drop_oldest(PyObject *list)
+{
+    const Py_ssize_t first = is_exit(PyList_GetItem(list, 0)) ? 1 : 0;
+    return PyList_Size(list) <= KEPT_MOST || PyList_SetSlice(list, first, first + 1, NULL) == 0;
+}
+
 void stkpy_keep_object(stkpy_kept *kept, PyObject *exception)
 {
     if (!kept->exception)
         kept->exception = PyList_New(0);
     if (!kept->exception || PyList_Append(kept->exception, exception) < 0 ||
-        (PyList_Size(kept->exception) > KEPT_MOST && PyList_SetSlice(kept->exception, 0, 1, NULL) < 0))
-        PyErr_Clear();
+        !drop_oldest(kept->exception))
+        stkpy_error_forget();
 }
 
 stk_status stkpy_keep_exception(stkpy_kept *kept, stk_error *err, stk_status status, const char *what)
@@ -244,6 +277,8 @@ stk_status stkpy_keep_exception(stkpy_kept *kept, stk_error *err, stk_status sta
     if (!exception)
         return stk_error_set(err, status, "%s failed", what && *what ? what : "a Python function");
     describe(exception, text, sizeof text);
+    if (is_exit(exception))
+        status = STK_CANCELLED; /* no bad record, whatever the policy */
     if (kept)
         stkpy_keep_object(kept, exception);
     Py_DECREF(exception);
@@ -252,12 +287,32 @@ stk_status stkpy_keep_exception(stkpy_kept *kept, stk_error *err, stk_status sta
     return stk_error_set(err, status, "%.80s: %s", what, text);
 }
 
+/* Ctrl-C, and the exit that a function asked for, are raised as what they are. */
+static bool raise_exit(PyObject *all)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(all); i++) {
+        PyObject *exception = PyTuple_GetItem(all, i);
+        if (is_exit(exception)) {
+            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+            return true;
+        }
+    }
+    return false;
+}
+
 PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept, bool running)
 {
     /* A copy: writing an exception down runs Python, which lets other threads add more. */
+    if (signal_came())
+        return NULL;
     PyObject *all = kept->exception ? PyList_AsTuple(kept->exception) : NULL;
-    PyErr_Clear();
     PyObject *cause = NULL;
+    if (!all)
+        PyErr_Clear();
+    if (all && err->status == STK_CANCELLED && raise_exit(all)) {
+        Py_DECREF(all);
+        return NULL;
+    }
     /* Records that were skipped leave exceptions behind too: only the one that the message is about is the cause. */
     for (Py_ssize_t i = all ? PyTuple_Size(all) : 0; !cause && i-- > 0;) {
         char text[400];

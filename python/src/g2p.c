@@ -1,5 +1,5 @@
 /* G2p: words and text to lists of phonemes. */
-#include "core.h"
+#include "run.h"
 
 #include <string.h>
 
@@ -55,7 +55,12 @@ static bool read_precision(const char *text, stk_g2p_precision *out)
     return true;
 }
 
-/* Opens it without the GIL: a lexicon has megabytes. */
+static int is_stopped(void *watch)
+{
+    return !stkpy_watch_progress(watch, "opening", 0, -1);
+}
+
+/* Opens it without the GIL: a lexicon has megabytes, or is a pipe that nobody writes to. */
 static int open_g2p(g2p_object *self, stk_g2p_config *config, PyObject *paths)
 {
     const Py_ssize_t count = PyTuple_Size(paths);
@@ -64,6 +69,9 @@ static int open_g2p(g2p_object *self, stk_g2p_config *config, PyObject *paths)
         return -1;
     config->lexicons = lexicons;
     config->lexicon_count = (size_t)count;
+    stkpy_watch watch = {.looked_ns = stkpy_now_ns()};
+    config->stopped = is_stopped;
+    config->stopped_arg = &watch;
     stk_error err;
     stk_error_clear(&err);
     stk_g2p *opened = NULL;
@@ -73,9 +81,12 @@ static int open_g2p(g2p_object *self, stk_g2p_config *config, PyObject *paths)
     Py_END_ALLOW_THREADS;
     PyMem_Free((void *)lexicons);
     self->g = opened;
-    if (status == STK_OK)
+    if (watch.type)
+        PyErr_Restore(watch.type, watch.value, watch.traceback);
+    else if (status == STK_OK)
         return 0;
-    stkpy_raise(&err);
+    else
+        stkpy_raise(&err);
     return -1;
 }
 

@@ -1,8 +1,10 @@
 /* What the ops that call Python share: the lock, functions by number, and failures kept between gather and process. */
 #include "op_python.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "run.h"
 
@@ -137,6 +139,23 @@ PyObject *stkpy_function(int64_t index, const char *name, stkpy_kept **out_kept,
     *out_kept = opening_kept;
     Py_INCREF(function);
     return function;
+}
+
+uint64_t stkpy_stamp(PyObject *object)
+{
+    static atomic_uint_least64_t unknown;
+    PyObject *module = PyImport_ImportModule("stoker._stamp");
+    PyObject *number = module ? PyObject_CallMethod(module, "stamp", "O", object) : NULL;
+    uint64_t stamp = number ? PyLong_AsUnsignedLongLong(number) : 0;
+    Py_XDECREF(number);
+    Py_XDECREF(module);
+    if (PyErr_Occurred()) { /* what cannot be told apart is never the same */
+        struct timespec now;
+        PyErr_Clear();
+        clock_gettime(CLOCK_REALTIME, &now);
+        stamp = (uint64_t)now.tv_nsec * 1000003 + (uint64_t)now.tv_sec + atomic_fetch_add(&unknown, 1);
+    }
+    return stamp;
 }
 
 bool stkpy_stopping(const stkpy_kept *kept)

@@ -76,6 +76,9 @@ stkpy_result stkpy_value_set(const stkpy_tools *tools, const stk_call *call, stk
 /* What a function that fails does to the run; also one that ends its process. */
 #define STKPY_FUNCTION_FAILED STK_INVALID
 
+/* A number that changes when the function or object does, as far as that can be told; for cache files. With the GIL. */
+uint64_t stkpy_stamp(PyObject *object);
+
 /* Whether no further call of a function is to be begun: each may take any time, and others wait for the run to stop. */
 bool stkpy_stopping(const stkpy_kept *kept);
 /* The status for the exception that is set: that of a bad record where the function says so, by CorruptError or an error of reading; else it is a mistake of the function, which ends the run. */

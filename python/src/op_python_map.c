@@ -355,6 +355,18 @@ static const char *map_label(const void *state)
     return s->name;
 }
 
+static uint64_t map_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stkpy_map *s = call->state;
+    PyGILState_STATE gil;
+    (void)newest_ns;
+    if (!call->host->open_info(call)->cache_file || !stkpy_gil_take(&gil))
+        return 0;
+    const uint64_t stamp = stkpy_stamp(s->function);
+    stkpy_gil_give(gil);
+    return stamp;
+}
+
 /* Two underscores, because all other names are those of fields. */
 static const stk_option map_options[] = {
     {.name = "__index",
@@ -395,4 +407,5 @@ const stk_op stkpy_op_map = {
     .gather = map_gather,
     .memory = map_memory,
     .label = map_label,
+    .stamp = map_stamp,
 };

@@ -169,7 +169,7 @@ static void keep_cause(const stkpy_map *s, const void *pickled, size_t size)
         module ? PyObject_CallMethod(module, "unpack", "y#", (const char *)pickled, (Py_ssize_t)size) : NULL;
     if (exception)
         stkpy_keep_object(s->kept, exception);
-    PyErr_Clear(); /* the message tells what happened all the same */
+    stkpy_error_forget(); /* the message tells what happened all the same */
     Py_XDECREF(exception);
     Py_XDECREF(module);
     stkpy_gil_give(gil);

@@ -304,7 +304,7 @@ static stkpy_result put_buffer(const stk_call *call, stk_sample *sample, const s
 {
     Py_buffer view;
     if (PyObject_GetBuffer(object, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0) {
-        PyErr_Clear();
+        stkpy_error_forget();
         return STKPY_RAISED;
     }
     bool same = view.ndim == field->ndim && format_is(view.format, view.itemsize, field->type);

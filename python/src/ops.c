@@ -90,7 +90,11 @@ static PyObject *field_tuple(const stk_field *field)
 static PyObject *plan_fields(const char *text, PyObject *functions)
 {
     stkpy_kept kept = {0};
-    stk_config config = {.struct_size = sizeof config, .registry = stkpy_registry()};
+    stkpy_watch watch = {.looked_ns = stkpy_now_ns()};
+    stk_config config = {.struct_size = sizeof config,
+                         .registry = stkpy_registry(),
+                         .progress = stkpy_watch_progress,
+                         .progress_arg = &watch};
     stk_field *fields = NULL;
     size_t count = 0;
     stk_error err;
@@ -102,8 +106,12 @@ static PyObject *plan_fields(const char *text, PyObject *functions)
     Py_END_ALLOW_THREADS;
     stkpy_functions_set(NULL, NULL);
     PyObject *list = status == STK_OK ? PyList_New(0) : NULL;
-    if (status != STK_OK)
+    if (watch.type) {
+        Py_CLEAR(list);
+        PyErr_Restore(watch.type, watch.value, watch.traceback);
+    } else if (status != STK_OK) {
         stkpy_raise_kept(&err, &kept, false);
+    }
     for (size_t i = 0; list && i < count; i++) {
         if (append(list, field_tuple(&fields[i])) < 0)
             Py_CLEAR(list);

@@ -41,12 +41,13 @@ static bool takes_marks(const recorder_object *self)
 
 static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {(char *)"path", (char *)"memory", (char *)"process", NULL};
+    static char *names[] = {(char *)"path", (char *)"memory", (char *)"process", (char *)"limit", (char *)"last", NULL};
     PyObject *path = NULL;
     Py_ssize_t memory = 0;
     const char *process = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$nz:Recorder", names, PyUnicode_FSConverter, &path, &memory,
-                                     &process))
+    unsigned long long limit = 0, last = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$nzKK:Recorder", names, PyUnicode_FSConverter, &path, &memory,
+                                     &process, &limit, &last))
         return NULL;
     recorder_object *self = NULL;
     if (memory < 0) {
@@ -58,8 +59,11 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         goto out;
     self->forks = forks;
     pthread_mutex_init(&self->lock, NULL);
-    const stk_recorder_options options = {
-        .struct_size = sizeof options, .memory_bytes = (size_t)memory, .process = process};
+    const stk_recorder_options options = {.struct_size = sizeof options,
+                                          .memory_bytes = (size_t)memory,
+                                          .process = process,
+                                          .limit_bytes = limit,
+                                          .last_bytes = last};
     const char *name = PyBytes_AsString(path);
     stk_recorder *opened = NULL;
     stk_error err;
@@ -128,9 +132,10 @@ static void recorder_dealloc(PyObject *object)
 
 static PyObject *stats_dict(const stk_recorder_stats *stats)
 {
-    return Py_BuildValue("{s:K,s:K,s:K}", "events_written", (unsigned long long)stats->events_written, "events_lost",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K}", "events_written", (unsigned long long)stats->events_written, "events_lost",
                          (unsigned long long)stats->events_lost, "bytes_written",
-                         (unsigned long long)stats->bytes_written);
+                         (unsigned long long)stats->bytes_written, "events_dropped",
+                         (unsigned long long)stats->events_dropped);
 }
 
 static PyObject *recorder_stop(PyObject *object, PyObject *unused)

@@ -156,6 +156,18 @@ void stkpy_park_forget(stkpy_run *run);
 
 /* ---- errors.c ---- */
 
+/* ---- run_open.c ---- */
+
+/* What the opening of something asks every so often: signals, and a function that may be told and may end it. */
+typedef struct stkpy_watch {
+    PyObject *function;                 /* or NULL: then it only looks for signals */
+    PyObject *type, *value, *traceback; /* what it raised: to be restored with PyErr_Restore when type is set */
+    int64_t looked_ns;
+} stkpy_watch;
+
+/* A stk_config.progress; `arg` is a stkpy_watch. Any thread, without the GIL. */
+bool stkpy_watch_progress(void *arg, const char *what, int64_t done, int64_t total);
+
 /* stkpy_raise, with the exception of `kept` that the message is about as the cause; `running`: the function that raised it did so
    in the middle of its work, so that the error is its own. */
 PyObject *stkpy_raise_kept(const stk_error *err, const stkpy_kept *kept, bool running);

@@ -114,14 +114,8 @@ static bool read_numbers(const open_arguments *a, stk_config *config)
 
 /* ---- progress ---- */
 
-typedef struct progress_watch {
-    PyObject *function;                 /* or NULL: then it only looks for signals */
-    PyObject *type, *value, *traceback; /* what it raised */
-    int64_t looked_ns;
-} progress_watch;
-
 /* With the GIL; false with an exception, or when the function says so. */
-static bool ask(const progress_watch *watch, const char *what, int64_t done, int64_t total)
+static bool ask(const stkpy_watch *watch, const char *what, int64_t done, int64_t total)
 {
     if (PyErr_CheckSignals() < 0)
         return false;
@@ -134,10 +128,10 @@ static bool ask(const progress_watch *watch, const char *what, int64_t done, int
 }
 
 /* In the thread that opens, or in another one that builds an index for it. */
-static bool on_progress(void *arg, const char *what, int64_t done, int64_t total)
+bool stkpy_watch_progress(void *arg, const char *what, int64_t done, int64_t total)
 {
     enum { EVERY_NS = 50000000 };
-    progress_watch *watch = arg;
+    stkpy_watch *watch = arg;
     const PyGILState_STATE gil = PyGILState_Ensure();
     const int64_t now = stkpy_now_ns();
     bool go_on = !watch->type;
@@ -207,11 +201,11 @@ static bool fill_config(stkpy_run *run, const open_arguments *a, stk_config *con
 
 static bool open_pipeline(stkpy_run *run, const char *text, stk_config *config, PyObject *progress)
 {
-    progress_watch watch = {.function = progress == Py_None ? NULL : progress, .looked_ns = stkpy_now_ns()};
+    stkpy_watch watch = {.function = progress == Py_None ? NULL : progress, .looked_ns = stkpy_now_ns()};
     stk_error err;
     stk_status status;
     stk_error_clear(&err);
-    config->progress = on_progress;
+    config->progress = stkpy_watch_progress;
     config->progress_arg = &watch;
     stkpy_functions_set(run->functions, &run->kept);
     Py_BEGIN_ALLOW_THREADS;

@@ -93,7 +93,7 @@ static PyObject *run_close(PyObject *self, PyObject *none)
     if (stkpy_run_forked(run))
         Py_RETURN_NONE;
     if (!stkpy_park_sweep(run, true))
-        PyErr_Clear(); /* the memory of batches that are freed is safe all the same */
+        stkpy_error_forget(); /* the memory of batches that are freed is safe all the same */
     stkpy_run_stop(run);
     if (stkpy_inside(&run->kept))
         Py_RETURN_NONE;
@@ -281,7 +281,7 @@ static PyObject *run_stats(PyObject *self, PyObject *none)
     X(buffer_bytes)                                                                                              \
     X(peak_buffer_bytes)                                                                                         \
     X(budget_bytes)                                                                                              \
-    X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(threads) X(total_batches) \
+    X(skipped) X(quarantined) X(dropped) X(lost_bytes) X(cache_hits) X(cache_misses) X(cache_damaged) X(threads) X(total_batches) \
         X(ready_batches) X(epoch_batches) X(held_batches)
 #define FIELD(name) {#name, (long long)s.name},
     const struct {

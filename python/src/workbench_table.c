@@ -131,7 +131,7 @@ static Py_ssize_t find_column(table_object *self, PyObject *which)
     const Py_ssize_t count = PyTuple_Size(self->names);
     if (PyUnicode_Check(which)) {
         const Py_ssize_t at = PySequence_Index(self->names, which);
-        if (at < 0) {
+        if (at < 0 && PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_Clear();
             PyErr_Format(PyExc_KeyError, "no column %R; there are %R", which, self->names);
         }

@@ -150,7 +150,9 @@ class Column:
 
 @final
 class Recorder:
-    def __new__(cls, path: str, *, memory: int = 0, process: str | None = None) -> Recorder: ...
+    def __new__(
+        cls, path: str, *, memory: int = 0, process: str | None = None, limit: int = 0, last: int = 0
+    ) -> Recorder: ...
     def stop(self) -> dict[str, int]: ...  # finishes the file; stk_recorder_stats by name. Again: the same
     @property
     def stopped(self) -> bool: ...

@@ -243,8 +243,8 @@ class Loader(Generic[Item]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where `state_dict` was taken; loops after it go on as usual.
 
-        The pipeline must be the same; threads, memory and, where each sample comes once, the number of ranks may
-        differ.
+        The pipeline must be the same; threads, memory, on_error and, where each sample comes once, the number of
+        ranks may differ. A state that does not fit makes the loop raise MismatchError.
         """
         state = _check_state(state)
         passes = self._passes

@@ -1084,7 +1084,8 @@ class PipelineOps:
         level: int = 6,
         schema: bool = True,
     ) -> Pipeline:
-        """Write samples as TFRecord files: tf.train.Examples, or records as they are; whole or not at all.
+        """Write samples as TFRecord files: tf.train.Examples, or records as they are; all appear together, with a
+        manifest.
 
         Args:
             path: where to; %05d stands for the number of the shard, a second one for how many.
@@ -1115,7 +1116,7 @@ class PipelineOps:
         key: str | None = None,
         **fields: str,
     ) -> Pipeline:
-        """Write samples as tar files, a member KEY.EXTENSION for each field; whole or not at all.
+        """Write samples as tar files, a member KEY.EXTENSION for each field; all appear together, with a manifest.
 
         Args:
             path: where to; %05d stands for the number of the shard, a second one for how many.
@@ -1225,7 +1226,7 @@ def tfrecord(*paths: _StrPath | Iterable[_StrPath], verify: bool = True, only: _
     Args:
         *paths: files or patterns such as "d/*.tfrecord"; gzip and zlib are found by content.
         verify: check the CRC of every record's data (default True).
-        only: visit only the records that this quarantine list names.
+        only: visit only the records that this list names: what quarantine wrote, or other JSON with file and record.
 
     Example::
 
@@ -1242,8 +1243,9 @@ def webdataset(*paths: _StrPath | Iterable[_StrPath], only: _StrPath | None = No
     """Read samples from tar files: members with one key, each a field by its extension; and the `key`.
 
     Args:
-        *paths: files or patterns such as "d/*.tar"; gzip and zlib are found by content.
-        only: visit only the samples that this quarantine list names.
+        *paths: files or patterns such as "d/*.tar"; gzip and zlib are found by content. Files in them whose names begin
+            with a dot or have no extension are in no sample; a warning counts them.
+        only: visit only the samples that this list names: what quarantine wrote, or other JSON with file and record.
         **fields: name=type for each field: bytes, or int64 or float32 written as text; (from="jpg;png", default=0) may
             follow. From is the member's extension: that of the usual pictures for image, cls for label, else the
             field's name. Without any: image=bytes, label=int64 (strings).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import time
 
 from . import _core, _record
 from ._batch_maps import make_converter
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from ._runs import Runs
 
 ENDLESS = "repeat()"
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.01)  # the finalizer is over by then
+    _thread.interrupt_main()
 
 
 class PassEnd(Exception):
@@ -128,8 +135,11 @@ class Passes:
             while True:
                 yield self._take(now)
         except GeneratorExit:  # the loop was left
-            if not exiting():  # else runs are stopped already, and the names of this module may be gone
-                self._leave(now)
+            try:
+                if not exiting():  # else runs are stopped already, and the names of this module may be gone
+                    self._leave(now)
+            except KeyboardInterrupt:  # the collector may be closing this, and swallows what is raised here
+                _thread.start_new_thread(_interrupt_soon, ())
             raise
         except PassEnd:
             self._finish(now)
@@ -210,17 +220,19 @@ class Passes:
         now.epoch, now.in_epoch, now.place = state["last_epoch"], state["in_epoch"], state["state"]
         repeat = state["repeat"]
         now.tail = "" if repeat < 0 else f"repeat({repeat})" if repeat else ENDLESS
-        if state["world"] == now.world and state["epoch_batches"] >= 0:
-            self._lengths[now.world] = state["epoch_batches"]
-        elif now.tail == ENDLESS and now.epochs:
-            now.stop = (
-                now.start + now.epochs
-            )  # the ranks that are now have another number of batches to the epoch's end
-        if self._left(now, now.tail) == 0:  # it was saved at its last batch: there is nothing to open
-            self._close_run()
+        length = state["epoch_batches"] if state["world"] == now.world else -1
+        if now.tail == ENDLESS and now.epochs and length >= 0 and length * now.epochs <= now.given:
+            self._close_run()  # it was saved at its last batch: there is nothing to open
             self.now, now.left = now, 0
-        else:
-            self._open_there(now, state["world"])
+            return
+        leaves_out = self.runs.options["on_error"] != "stop"
+        if length >= 0 and not leaves_out:
+            self._lengths[now.world] = length
+        elif now.tail == ENDLESS and now.epochs and leaves_out:  # nobody knows the batches of an epoch: let the run end
+            now.tail = f"repeat({now.start + now.epochs})"
+        elif now.tail == ENDLESS and now.epochs:  # the ranks that are now have another number of them
+            now.stop = now.start + now.epochs
+        self._open_there(now, state["world"])
 
     def _open_there(self, now: Pass, world: int) -> None:
         """At the place of a state of `world` ranks."""
@@ -274,6 +286,12 @@ class Passes:
                 now.tail = self._tail(now)
                 run.close()
                 run = self._open_run(now, None)
+        elif now.tail == ENDLESS and now.epochs and now.stop is None:
+            length = run.stats()["epoch_batches"]  # the state may be that of another rank
+            if length >= 0:
+                self._lengths[now.world] = length
+            else:
+                now.stop = now.start + now.epochs
         now.left = self._left(now, now.tail)
         self._base = now.given - run.stats()["batches"]
         self._watch.begin(run, now.given)

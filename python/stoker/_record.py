@@ -34,17 +34,16 @@ def active() -> _core.Recorder | None:
 class Recording:
     """A recording to a file: a context manager, or `start` and `stop`. Made by `stoker.record`."""
 
-    __slots__ = ("path", "stats", "_memory", "_process", "_recorder")
+    __slots__ = ("path", "stats", "_options", "_recorder")
 
     path: str
-    stats: dict[str, int] | None  # events_written, events_lost, bytes_written; None before the end
+    stats: dict[str, int] | None  # events_written, _lost and _dropped, bytes_written; None before the end
     _recorder: _core.Recorder | None
 
-    def __init__(self, path: str, memory: int, process: str | None) -> None:
+    def __init__(self, path: str, options: dict[str, Any]) -> None:
         self.path = path
         self.stats = None
-        self._memory = memory
-        self._process = process
+        self._options = options
         self._recorder = None
 
     def start(self) -> Recording:
@@ -55,7 +54,7 @@ class Recording:
                 raise RuntimeError(f"the recording to {self.path!r} was started already; make another one")
             if _recording is not None:
                 raise RuntimeError(f"a recording to {_recording.path!r} is under way; there is one at a time")
-            self._recorder = _core.Recorder(self.path, memory=self._memory, process=self._process)
+            self._recorder = _core.Recorder(self.path, **self._options)
             _stop_at_exit()
             _next_step = 0
             _recording, _recorder = self, self._recorder
@@ -63,13 +62,21 @@ class Recording:
 
     def stop(self) -> dict[str, int]:
         """End the recording and finish the file; gives the stats. Again: the same."""
-        global _recorder, _recording
-        with _lock:
-            if self._recorder is None:
-                raise RuntimeError(f"the recording to {self.path!r} was not started")
-            if _recording is self:
-                _recorder = _recording = None
+        if self._recorder is None:
+            raise RuntimeError(f"the recording to {self.path!r} was not started")
+        self._leave()
+        first = self.stats is None
         self.stats = self._recorder.stop()
+        if first and self.stats["events_dropped"] and not self._options["last"]:
+            import warnings
+
+            warnings.warn(
+                f"the recording to {self.path!r} is full at {self.stats['bytes_written']} bytes: "
+                f"{self.stats['events_dropped']} events of the rest were not recorded; last= keeps the last part, "
+                "limit= sets another limit",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return self.stats
 
     @property
@@ -78,7 +85,18 @@ class Recording:
         return _recording is self
 
     def __enter__(self) -> Recording:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:  # a Ctrl-C behind the start, say: no end of the block would stop it
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Marks go to it no more."""
+        global _recorder, _recording
+        with _lock:
+            if _recording is self:
+                _recorder = _recording = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -97,7 +115,14 @@ class Recording:
         return f"<stoker.Recording: {self.path!r}, {state}>"
 
 
-def record(path: str | os.PathLike[str], *, memory: int | str = "16M", process: str | None = None) -> Recording:
+def record(
+    path: str | os.PathLike[str],
+    *,
+    memory: int | str = "16M",
+    process: str | None = None,
+    limit: int | str | None = None,
+    last: int | str | None = None,
+) -> Recording:
     """Record what pipelines and the training loop do to a trace file.
 
     The ending of `path` says how: .pftrace or .perfetto-trace for Perfetto, .json or .json.gz for Chrome's format.
@@ -106,6 +131,8 @@ def record(path: str | os.PathLike[str], *, memory: int | str = "16M", process: 
 
     memory: the most that the recorder takes, whatever the length of the run; events that do not fit are counted
     process: the name of this process in the trace
+    limit: from this size of the file on, events are counted only, and a warning says so; "1G" unless told
+    last: keep the last part instead, in a file of at most this size, such as "64M"
 
         with stoker.record("run.pftrace"):
             for batch in loader:
@@ -113,16 +140,18 @@ def record(path: str | os.PathLike[str], *, memory: int | str = "16M", process: 
                 with stoker.span("forward"):
                     ...
     """
-    try:
-        size = parse_size(memory)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"record: memory: {error}") from None
+    options: dict[str, Any] = {"process": process}
+    for name, value in (("memory", memory), ("limit", limit), ("last", last)):
+        try:
+            options[name] = 0 if value is None and name != "memory" else parse_size(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"record: {name}: {error}") from None
     if process is not None and not isinstance(process, str):
         raise TypeError(f"record: process: wanted a str or None, found {process!r}")
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"record: path: wanted a str or a path, found {path!r}")
-    return Recording(text, size, process)
+    return Recording(text, options)
 
 
 def _stop_at_exit() -> None:

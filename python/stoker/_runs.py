@@ -116,6 +116,8 @@ class Runs:
     ) -> _core.Run:
         """`calls`: functions will be called, by processes where they want some."""
         options = self.options
+        if on_demand and options["quarantine"] is not None:  # a look must not begin the list of a run anew
+            options = {**options, "on_error": "skip", "quarantine": None}
         rank, world = self.rank_and_world()
         progress = progress_call(options["progress"])
         try:

@@ -148,7 +148,7 @@ void stk__diff_calls_text(const stk__diff *d, const stk__diff_row *r, stk__text 
 void stk__diff_text(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out);
 /* One object. */
 void stk__diff_json(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out);
-/* One line per row of any section, which the first column names. */
-void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out);
+/* One line per row of any section, which the first column names; `raw`: with names that look like formulas as they are. */
+void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, bool raw, stk__text *out);
 
 #endif

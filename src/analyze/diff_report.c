@@ -312,8 +312,9 @@ static void text_row_slices(const stk__diff *d, const stk__diff_row *r, bool sta
     stk__text calls = STK__TEXT_INIT;
     if (r->verdict <= STK__DIFF_COSTS_LESS)
         stk__diff_calls_text(d, r, &calls);
-    if (calls.length && !calls.failed)
+    if (calls.length)
         stk__text_printf(out, "  (%s)", calls.data);
+    out->failed = out->failed || calls.failed;
     stk__text_clear(&calls);
     stk__text_putc(out, '\n');
 }
@@ -612,7 +613,8 @@ static void json_row(const stk__diff *d, stk__text *out, const stk__diff_row *r)
     json_number(out, "calls_change", r->calls_change);
     stk__text calls = STK__TEXT_INIT;
     stk__diff_calls_text(d, r, &calls);
-    json_text(out, "calls_text", calls.data && !calls.failed ? calls.data : "");
+    json_text(out, "calls_text", calls.data ? calls.data : "");
+    out->failed = out->failed || calls.failed;
     stk__text_clear(&calls);
     stk__text_putc(out, '}');
 }
@@ -713,21 +715,6 @@ void stk__diff_json(const stk__diff *d, stk__diff_section section, size_t limit,
 
 /* ---- CSV ---- */
 
-static void csv_text(stk__text *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        stk__text_puts(out, text);
-        return;
-    }
-    stk__text_putc(out, '"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"')
-            stk__text_putc(out, '"');
-        stk__text_putc(out, *p);
-    }
-    stk__text_putc(out, '"');
-}
-
 static void csv_number(stk__text *out, double x)
 {
     stk__text_putc(out, ',');
@@ -735,16 +722,19 @@ static void csv_number(stk__text *out, double x)
         number(out, x);
 }
 
-static void csv_head(stk__text *out, const char *section, const char *name, const char *verdict, const char *unit)
+static void csv_head(bool raw, stk__text *out, const char *section, const char *name, const char *verdict, const char *unit)
 {
     stk__text_printf(out, "%s,", section);
-    csv_text(out, name);
+    if (raw)
+        stk__text_csv(out, name, strlen(name));
+    else
+        stk__text_csv_safe(out, name, strlen(name));
     stk__text_printf(out, ",%s,%s", verdict, unit);
 }
 
-static void csv_row(stk__text *out, const char *section, const stk__diff_row *r)
+static void csv_row(bool raw, stk__text *out, const char *section, const stk__diff_row *r)
 {
-    csv_head(out, section, r->label, stk__diff_verdict_name(r->verdict), unit_name(r->unit));
+    csv_head(raw, out, section, r->label, stk__diff_verdict_name(r->verdict), unit_name(r->unit));
     for (size_t i = 0; i < STK_COUNT(figures); i++) {
         csv_number(out, figures[i].get(&r->before));
         csv_number(out, figures[i].get(&r->after));
@@ -757,18 +747,18 @@ static void csv_row(stk__text *out, const char *section, const stk__diff_row *r)
     stk__text_puts(out, "\r\n");
 }
 
-static void csv_rows(const stk__diff *d, const char *name, stk__diff_section section, size_t limit, stk__text *out)
+static void csv_rows(const stk__diff *d, const char *name, stk__diff_section section, size_t limit, bool raw, stk__text *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < d->count && (!limit || count < limit); i++) {
         if (wanted(&d->rows[i], section)) {
-            csv_row(out, name, &d->rows[i]);
+            csv_row(raw, out, name, &d->rows[i]);
             count++;
         }
     }
 }
 
-static void csv_step(const stk__diff *d, stk__text *out)
+static void csv_step(const stk__diff *d, bool raw, stk__text *out)
 {
     const stk__diff_side empty = {.self_share = NAN, .per_step = NAN, .self_per_step = NAN, .calls_per_step = NAN};
     stk__diff_row r = {.label = d->after.marker, .unit = STK__UNIT_NS, .before = empty, .after = empty};
@@ -786,13 +776,13 @@ static void csv_step(const stk__diff *d, stk__text *out)
     r.p = d->step_test.p;
     r.p_holm = NAN;
     r.verdict = d->step_verdict;
-    csv_row(out, "step", &r);
+    csv_row(raw, out, "step", &r);
 }
 
 /* Before and after stand in the columns of self time per step, of the share, or of the whole trace. */
-static void csv_stack(const stk__diff *d, const stk__diff_stack *s, stk__text *out)
+static void csv_stack(const stk__diff *d, const stk__diff_stack *s, bool raw, stk__text *out)
 {
-    csv_head(out, "stack", s->path, stk__diff_verdict_name(STK__DIFF_NO_TEST), unit_name(s->unit));
+    csv_head(raw, out, "stack", s->path, stk__diff_verdict_name(STK__DIFF_NO_TEST), unit_name(s->unit));
     const char *field = d->basis == STK__DIFF_PER_STEP    ? "self_per_step"
                         : d->basis == STK__DIFF_PER_SHARE ? "self_share"
                                                           : "self";
@@ -804,20 +794,20 @@ static void csv_stack(const stk__diff *d, const stk__diff_stack *s, stk__text *o
     stk__text_puts(out, ",,,,,\r\n");
 }
 
-void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, stk__text *out)
+void stk__diff_csv(const stk__diff *d, stk__diff_section section, size_t limit, bool raw, stk__text *out)
 {
     stk__text_puts(out, "section,name,verdict,unit");
     for (size_t i = 0; i < STK_COUNT(figures); i++)
         stk__text_printf(out, ",before_%s,after_%s", figures[i].name, figures[i].name);
     stk__text_puts(out, ",median_change,load_change,p,p_corrected,calls_change\r\n");
     if (d->before.steps || d->after.steps)
-        csv_step(d, out);
+        csv_step(d, raw, out);
     if (section == STK__DIFF_ALL)
-        csv_rows(d, d->basis == STK__DIFF_PER_SHARE ? "function" : group_name(d), STK__DIFF_ALL, limit, out);
+        csv_rows(d, d->basis == STK__DIFF_PER_SHARE ? "function" : group_name(d), STK__DIFF_ALL, limit, raw, out);
     if (section == STK__DIFF_ALL || section == STK__DIFF_ONLY_STAGE)
-        csv_rows(d, "stage", STK__DIFF_ONLY_STAGE, limit, out);
+        csv_rows(d, "stage", STK__DIFF_ONLY_STAGE, limit, raw, out);
     for (size_t i = 0; section != STK__DIFF_ONLY_STEP && section != STK__DIFF_ONLY_STAGE && i < d->stack_count; i++) {
         if (!limit || i < limit)
-            csv_stack(d, &d->stacks[i], out);
+            csv_stack(d, &d->stacks[i], raw, out);
     }
 }

@@ -72,9 +72,9 @@ static char *join(const char *dir, const char *name)
 
 char *stk__export_path(stk__exporter *e, const char *name, stk_error *err)
 {
-    char *path = join(e->temp, name), *copy = stk__strdup(name);
+    char *path = join(e->dir.temp, name), *copy = stk__strdup(name);
     if (!path || !copy || !stk__grow((void **)&e->files.items, &e->files.capacity, e->files.count + 1, sizeof copy)) {
-        stk__nomem(strlen(e->temp) + strlen(name), err);
+        stk__nomem(strlen(e->dir.temp) + strlen(name), err);
         stk__free(path);
         stk__free(copy);
         return NULL;
@@ -276,30 +276,11 @@ stk_status stk__export_check(const char *dir, bool force, stk_error *err)
     return STK_INVALID;
 }
 
-static stk_status make_temp(stk__exporter *e, stk_error *err)
-{
-    STK_TRY(stk__make_parents(e->temp, err));
-    if (mkdir(e->temp, 0777))
-        return system_error(e->temp, "cannot create directory", err);
-    return STK_OK;
-}
-
-static void remove_temp(stk__exporter *e)
-{
-    for (size_t i = 0; i < e->files.count; i++) {
-        char *path = join(e->temp, e->files.items[i]);
-        if (path)
-            unlink(path);
-        stk__free(path);
-    }
-    rmdir(e->temp);
-}
-
 static stk_status move_files(stk__exporter *e, stk_error *err)
 {
     for (size_t i = 0; i < e->files.count; i++) {
-        char *from = join(e->temp, e->files.items[i]), *to = join(e->dir, e->files.items[i]);
-        stk_status status = from && to ? STK_OK : stk__nomem(strlen(e->dir), err);
+        char *from = join(e->dir.temp, e->files.items[i]), *to = join(e->dir.path, e->files.items[i]);
+        stk_status status = from && to ? STK_OK : stk__nomem(strlen(e->dir.path), err);
         if (status == STK_OK && rename(from, to))
             status = system_error(to, "cannot move into place", err);
         stk__free(from);
@@ -313,22 +294,15 @@ static stk_status move_files(stk__exporter *e, stk_error *err)
 static stk_status publish(stk__exporter *e, stk_error *err)
 {
     bool exists, empty;
-    STK_TRY(look_at(e->dir, true, &exists, &empty, err));
-    if (exists)
-        return move_files(e, err);
-    if (rename(e->temp, e->dir))
-        return system_error(e->dir, "cannot move into place", err);
-    return STK_OK;
+    STK_TRY(look_at(e->dir.path, true, &exists, &empty, err));
+    return exists ? move_files(e, err) : stk__new_dir_commit(&e->dir, err);
 }
 
 /* ---- all of it ---- */
 
 static stk_status exporter_init(stk__exporter *e, stk_error *err)
 {
-    size_t size = strlen(e->options.dir);
-    while (size > 1 && e->options.dir[size - 1] == '/')
-        size--;
-    if (!size)
+    if (!e->options.dir[0])
         return stk_error_set(err, STK_INVALID, "the name of the directory is empty");
     if (!e->options.shard_bytes)
         e->options.shard_bytes = STK__SHARD_BYTES;
@@ -336,25 +310,22 @@ static stk_status exporter_init(stk__exporter *e, stk_error *err)
         return stk_error_set(err, STK_INVALID, "shards of %llu bytes, wanted %llu to %llu",
                              (unsigned long long)e->options.shard_bytes, (unsigned long long)STK__SHARD_BYTES_MIN,
                              (unsigned long long)STK__SHARD_BYTES_MAX);
-    const size_t room = size + 32;
-    e->dir = stk__strndup(e->options.dir, size);
-    e->temp = stk__alloc(room);
-    if (!e->dir || !e->temp)
-        return stk__nomem(room, err);
-    snprintf(e->temp, room, "%s.tmp-%ld", e->dir, (long)getpid());
-    STK_TRY(stk__export_check(e->dir, e->options.force, err));
+    STK_TRY(stk__export_check(e->options.dir, e->options.force, err));
     return stk__flat_new(e->t, &e->rows, err);
 }
 
 static stk_status exporter_run(stk__exporter *e, stk_error *err)
 {
-    STK_TRY(make_temp(e, err));
+    const uint64_t failures = stk__alloc_failures();
+    STK_TRY(stk__new_dir_open(&e->dir, e->options.dir, err));
     stk_status status = e->target->data ? e->target->data(e, err) : write_tables(e, err);
     if (status == STK_OK)
         status = e->target->beside(e, err);
     if (status == STK_OK)
+        status = stk__alloc_check(failures, err);
+    if (status == STK_OK)
         status = publish(e, err);
-    remove_temp(e); /* what was moved is there no more */
+    stk__new_dir_abort(&e->dir); /* what was moved is there no more */
     return status;
 }
 
@@ -369,8 +340,6 @@ stk_status stk__export_write(const stk__trace *t, const stk__export_target *targ
         status = exporter_run(&e, err);
     stk__flat_free(e.rows);
     stk__paths_clear(&e.files);
-    stk__free(e.dir);
-    stk__free(e.temp);
     return status;
 }
 

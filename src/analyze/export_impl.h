@@ -12,9 +12,8 @@ typedef struct stk__exporter {
     stk__export_options options;
     stk__export_report *report;
     stk__flat *rows;
-    char *dir;        /* without slashes at the end */
-    char *temp;       /* where files are made */
-    stk__paths files; /* names of what was made in `temp` */
+    stk__new_dir dir; /* files are made in its `temp` */
+    stk__paths files; /* names of what was made there */
     uint64_t rows_done, rows_total;
 } stk__exporter;
 

@@ -10,6 +10,7 @@
 #include "analyze/diagnose.h"
 #include "analyze/workbench.h"
 #include "analyze/workbench_impl.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -91,6 +92,18 @@ static stk_status check_paths(const char *const *paths, size_t count, stk_error 
     return STK_OK;
 }
 
+typedef struct expanding {
+    const stk__trace_options *how;
+    const char *first;
+} expanding;
+
+/* A pattern may take long to expand: whoever is told of progress may stop it. */
+static bool is_stopped(void *arg)
+{
+    const expanding *e = arg;
+    return e->how->progress && !e->how->progress(e->how->progress_arg, e->first, 0, 0);
+}
+
 static stk_status read_model(const char *const *paths, size_t count, const stk_trace_options *options, stk__trace **out,
                              stk_error *err)
 {
@@ -98,7 +111,10 @@ static stk_status read_model(const char *const *paths, size_t count, const stk_t
     stk__paths expanded = {0};
     STK_TRY(read_options(options, &how, err));
     STK_TRY(check_paths(paths, count, err));
+    expanding e = {&how, count ? paths[0] : ""};
+    const stk__interrupt before = stk__interrupt_set((stk__interrupt){is_stopped, &e});
     stk_status status = stk__trace_paths(paths, count, &expanded, NULL, NULL, err);
+    stk__interrupt_set(before);
     if (status == STK_OK)
         status = stk__trace_open((const char *const *)expanded.items, expanded.count, &how, out, err);
     stk__paths_clear(&expanded);

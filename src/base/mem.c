@@ -19,6 +19,7 @@
 #endif
 
 static atomic_uint_fast64_t alloc_count;
+static atomic_uint_fast64_t failures;
 static atomic_uint_fast64_t fail_at; /* 0: never */
 static atomic_bool fail_sticky;
 
@@ -42,26 +43,45 @@ void stk__alloc_fail_at(uint64_t n, bool sticky)
     atomic_store(&fail_at, n ? atomic_load(&alloc_count) + n : 0);
 }
 
+uint64_t stk__alloc_failures(void)
+{
+    return atomic_load(&failures);
+}
+
+stk_status stk__alloc_check(uint64_t before, stk_error *err)
+{
+    if (atomic_load(&failures) == before)
+        return STK_OK;
+    return stk_error_set(err, STK_NOMEM, "out of memory on the way");
+}
+
+static void *counted(void *p)
+{
+    if (STK_UNLIKELY(!p))
+        atomic_fetch_add(&failures, 1);
+    return p;
+}
+
 void *stk__alloc(size_t size)
 {
-    return must_fail() ? NULL : malloc(size ? size : 1);
+    return counted(must_fail() ? NULL : malloc(size ? size : 1));
 }
 
 void *stk__calloc(size_t count, size_t size)
 {
-    return must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1);
+    return counted(must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1));
 }
 
 void *stk__realloc(void *p, size_t size)
 {
-    return must_fail() ? NULL : realloc(p, size ? size : 1);
+    return counted(must_fail() ? NULL : realloc(p, size ? size : 1));
 }
 
 void *stk__alloc_aligned(size_t size)
 {
     if (size > SIZE_MAX - 64 || must_fail())
-        return NULL;
-    return aligned_alloc(64, size ? (size + 63) & ~(size_t)63 : 64);
+        return counted(NULL);
+    return counted(aligned_alloc(64, size ? (size + 63) & ~(size_t)63 : 64));
 }
 
 void stk__free(void *p)

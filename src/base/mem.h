@@ -37,6 +37,10 @@ bool stk__grow(void **items, size_t *capacity, size_t want, size_t item_size);
 
 /* Number of allocations ever made by this process; the zero-allocation test watches it. */
 uint64_t stk__alloc_count(void);
+/* Number of those that failed: what was made since may lack something, even where nobody looked. */
+uint64_t stk__alloc_failures(void);
+/* NOMEM when there are more of them than `before`, else OK: for what is made of many small texts, and must be whole. */
+stk_status stk__alloc_check(uint64_t before, stk_error *err);
 /* The n-th allocation from now fails (1: the next one), and all after it when `sticky`; 0 switches it off. Tests only. */
 void stk__alloc_fail_at(uint64_t n, bool sticky);
 

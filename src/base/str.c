@@ -151,6 +151,41 @@ size_t stk__utf8_length(const unsigned char *s, size_t left)
     return n;
 }
 
+/* The value of a valid sequence. */
+static uint32_t utf8_value(const unsigned char *s, size_t size)
+{
+    static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t c = s[0] & lead[size];
+    for (size_t i = 1; i < size; i++)
+        c = c << 6 | (s[i] & 0x3f);
+    return c;
+}
+
+/*
+ * What is not to be seen, or makes what follows be read as something else: control characters (C1 steer a terminal as well as
+ * C0), marks that turn the direction of text around, separators of lines, and what has no width. The joiners U+200C and
+ * U+200D are letters' business and stay.
+ */
+static bool is_hidden(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},   {0x180e, 0x180e},  {0x200b, 0x200b},
+                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff},  {0xfff9, 0xfffb},
+                  {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < STK_COUNT(ranges); i++)
+        if (c >= ranges[i].first && c <= ranges[i].last)
+            return true;
+    return false;
+}
+
+/* Length of the character at s when it can be shown as it is, else 0. */
+static size_t shown_length(const unsigned char *s, size_t left)
+{
+    const size_t n = stk__utf8_length(s, left);
+    return n && !is_hidden(utf8_value(s, n)) ? n : 0;
+}
+
 void stk__error_prefix(stk_error *err, const char *format, ...)
 {
     if (!err)
@@ -165,6 +200,15 @@ void stk__error_prefix(stk_error *err, const char *format, ...)
     memcpy(message + used, err->message, rest);
     message[used + rest] = 0;
     memcpy(err->message, message, used + rest + 1);
+}
+
+/* The same text for whoever reads JSON. */
+static void put_json_unit(stk__text *t, uint32_t c)
+{
+    if (c < 0x10000)
+        stk__text_printf(t, "\\u%04x", c);
+    else
+        stk__text_printf(t, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
 }
 
 void stk__text_json(stk__text *t, const char *s, size_t size)
@@ -186,8 +230,8 @@ void stk__text_json(stk__text *t, const char *s, size_t size)
             stk__text_puts(t, "\\n");
         } else if (c == '\t') {
             stk__text_puts(t, "\\t");
-        } else if (c < 0x20 || c == 0x7f) {
-            stk__text_printf(t, "\\u%04x", c);
+        } else if (is_hidden(utf8_value(p + i, n))) {
+            put_json_unit(t, utf8_value(p + i, n));
         } else {
             stk__text_write(t, p + i, n);
         }
@@ -218,20 +262,67 @@ void stk__text_json_double(stk__text *t, double x)
     stk__text_puts(t, shortest);
 }
 
+/* With `mark` (may be "") before the text, inside of the quotes. */
+static void put_csv(stk__text *t, const char *mark, const char *s, size_t size)
+{
+    bool quoted = size && (s[0] == ' ' || s[size - 1] == ' ');
+    for (size_t i = 0; i < size && !quoted; i++)
+        quoted = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
+    stk__text_puts(t, quoted ? "\"" : "");
+    stk__text_puts(t, mark);
+    while (size) {
+        const char *quote = memchr(s, '"', size);
+        const size_t piece = quote ? (size_t)(quote - s) + 1 : size;
+        stk__text_write(t, s, piece);
+        if (quote)
+            stk__text_putc(t, '"');
+        s += piece;
+        size -= piece;
+    }
+    stk__text_puts(t, quoted ? "\"" : "");
+}
+
+void stk__text_csv(stk__text *t, const char *s, size_t size)
+{
+    put_csv(t, "", s, size);
+}
+
+/* -1.5, +2e3; not -1+2, nor -inf. */
+static bool is_number(const char *s, size_t size)
+{
+    char copy[64], *end;
+    if (size == 0 || size >= sizeof copy || memchr(s, 0, size))
+        return false;
+    memcpy(copy, s, size);
+    copy[size] = 0;
+    const double x = stk__strtod(copy, &end);
+    return end != copy && !*end && isfinite(x) && !isspace((unsigned char)copy[0]);
+}
+
+bool stk__text_csv_safe(stk__text *t, const char *s, size_t size)
+{
+    const bool formula = size && memchr("=+-@\t\r", s[0], 6) && !is_number(s, size);
+    put_csv(t, formula ? "'" : "", s, size);
+    return formula;
+}
+
 void stk__text_quote(stk__text *t, const char *s)
 {
+    const unsigned char *const end = (const unsigned char *)s + strlen(s);
     stk__text_putc(t, '"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            stk__text_printf(t, "\\%c", *s);
-        else if (*s == '\n')
+    for (const unsigned char *p = (const unsigned char *)s; p < end;) {
+        const size_t n = shown_length(p, (size_t)(end - p));
+        if (*p == '"' || *p == '\\')
+            stk__text_printf(t, "\\%c", *p);
+        else if (*p == '\n')
             stk__text_puts(t, "\\n");
-        else if (*s == '\t')
+        else if (*p == '\t')
             stk__text_puts(t, "\\t");
-        else if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            stk__text_printf(t, "\\x%02x", (unsigned char)*s);
+        else if (n)
+            stk__text_write(t, p, n);
         else
-            stk__text_putc(t, *s);
+            stk__text_printf(t, "\\x%02x", *p);
+        p += n ? n : 1;
     }
     stk__text_putc(t, '"');
 }
@@ -246,17 +337,6 @@ void stk__text_bytes(stk__text *t, uint64_t bytes)
     stk__text_printf(t, u && x < 100 ? "%.1f %s" : "%.0f %s", x, units[u]);
 }
 
-/* Marks that turn the direction of text around, and separators of lines: what follows could be read as something else. */
-static bool turns_text(const unsigned char *p, size_t utf8)
-{
-    if (utf8 == 2)
-        return p[0] == 0xd8 && p[1] == 0x9c; /* U+061C */
-    if (utf8 != 3 || p[0] != 0xe2)
-        return false;
-    return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) /* U+200E, F, U+2028 to E */
-                        : p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;                  /* U+2066 to 9 */
-}
-
 size_t stk__escape_terminal(const char *in, char *out, size_t size)
 {
     size_t n = 0;
@@ -264,16 +344,13 @@ size_t stk__escape_terminal(const char *in, char *out, size_t size)
     for (const unsigned char *p = (const unsigned char *)in; p < end;) {
         char piece[8];
         size_t used = 1;
-        const size_t utf8 = stk__utf8_length(p, (size_t)(end - p));
-        int length;
-        /* C1 controls (U+0080..U+009F) can steer a terminal as well as the C0 ones. */
-        const bool c1 = utf8 == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-        if (utf8 == 0 || c1 || *p < 0x20 || *p == 0x7f || turns_text(p, utf8)) {
-            length = snprintf(piece, sizeof piece, "\\x%02x", *p);
-        } else {
+        const size_t utf8 = shown_length(p, (size_t)(end - p));
+        int length = (int)utf8;
+        if (utf8) {
             memcpy(piece, p, utf8);
-            length = (int)utf8;
             used = utf8;
+        } else { /* what follows of a character is no character, and goes the same way */
+            length = snprintf(piece, sizeof piece, "\\x%02x", *p);
         }
         if (n + (size_t)length < size)
             memcpy(out + n, piece, (size_t)length);

@@ -27,11 +27,18 @@ void stk__text_write(stk__text *t, const void *data, size_t size);
 void stk__text_printf(stk__text *t, const char *format, ...) STK_PRINTF(2, 3);
 /* Puts text before the message of an error; what is too long is cut off at its end. err may be NULL. */
 void stk__error_prefix(stk_error *err, const char *format, ...) STK_PRINTF(2, 3);
-/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, what is not to be seen \uNNNN. */
 void stk__text_json(stk__text *t, const char *s, size_t size);
 void stk__text_json_str(stk__text *t, const char *s);
 /* A JSON number that reads back as the same double; NaN and infinities become null. */
 void stk__text_json_double(stk__text *t, double x);
+/* A field of CSV (RFC 4180): in quotes where it has to be, or where spaces stand at its ends. */
+void stk__text_csv(stk__text *t, const char *s, size_t size);
+/*
+ * The same for whoever opens the file in a spreadsheet: what that would take for a formula (=, +, -, @, TAB or CR first, and no
+ * number) gets an apostrophe before it. Returns whether it did.
+ */
+bool stk__text_csv_safe(stk__text *t, const char *s, size_t size);
 /* A string as pipeline text: quotes, backslash escapes. */
 void stk__text_quote(stk__text *t, const char *s);
 /* "1.5 GiB", "312 MiB", "17 B" */
@@ -40,7 +47,8 @@ void stk__text_bytes(stk__text *t, uint64_t bytes);
 /* Length of the valid UTF-8 sequence at s, or 0. Rejects overlong forms, surrogates and values past U+10FFFF. */
 size_t stk__utf8_length(const unsigned char *s, size_t left);
 
-/* Copies with control bytes, and marks that turn text around, as \xNN; cut at size. Returns the length that was needed. */
+/* Copies with control characters, marks that turn text around and what has no width as \xNN; cut at size. Returns the
+   length that was needed. */
 size_t stk__escape_terminal(const char *in, char *out, size_t size);
 
 /* "256M", "1.5GiB", "4096" -> bytes. K, M, G, T are powers of 1024. Returns false on anything else. */

@@ -17,19 +17,7 @@ const char *const stk__log_of_pair[STK__LOG_PER_PAIR] = {"", "_low", "_high", "_
 
 void stk__log_csv_field(stk__text *out, const char *text)
 {
-    const size_t length = strlen(text);
-    const bool plain = !strpbrk(text, ",\"\r\n") && (!length || (text[0] != ' ' && text[length - 1] != ' '));
-    if (plain) {
-        stk__text_puts(out, text);
-        return;
-    }
-    stk__text_putc(out, '"');
-    for (; *text; text++) {
-        if (*text == '"')
-            stk__text_putc(out, '"');
-        stk__text_putc(out, *text);
-    }
-    stk__text_putc(out, '"');
+    stk__text_csv(out, text, strlen(text));
 }
 
 /* A comma and the text; nothing for NULL. */

@@ -1,6 +1,7 @@
 /* Whole directories: removed, or their sizes added up. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,9 +36,8 @@ static void remove_entry(int parent, const char *name, dev_t device)
         st.st_dev != device)
         return;
     /* Builds leave directories that nobody may write to, such as caches of modules. */
-    if ((st.st_mode & S_IRWXU) != S_IRWXU)
-        fchmodat(parent, name, S_IRWXU, 0);
-    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const bool writable = (st.st_mode & S_IRWXU) == S_IRWXU || fchmodat(parent, name, S_IRWXU, 0) == 0;
+    const int fd = writable ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd >= 0)
         remove_below(fd, device);
     unlinkat(parent, name, AT_REMOVEDIR);

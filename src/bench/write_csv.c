@@ -8,31 +8,10 @@
 
 #include "base/banned.h"
 
-static bool is_number(const char *text)
-{
-    char *end;
-    const double x = stk__strtod(text, &end);
-    return end != text && !*end && isfinite(x);
-}
-
-/*
- * A field that a spreadsheet would take for a formula gets an apostrophe before it: names and commands may be anybody's.
- * Numbers stay numbers. Returns whether it did.
- */
+/* Names and commands may be anybody's. Returns whether a spreadsheet would have taken it for a formula. */
 static bool put_text(stk__text *out, const char *text)
 {
-    if (!*text || !strchr("=+-@\t\r", *text) || is_number(text)) {
-        stk__log_csv_field(out, text);
-        return false;
-    }
-    stk__text marked = STK__TEXT_INIT;
-    stk__text_putc(&marked, '\'');
-    stk__text_puts(&marked, text);
-    out->failed |= marked.failed;
-    if (!marked.failed)
-        stk__log_csv_field(out, marked.data);
-    stk__text_clear(&marked);
-    return true;
+    return stk__text_csv_safe(out, text, strlen(text));
 }
 
 static const char *parameter_of(const stk__variant *v, const char *name)

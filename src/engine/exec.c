@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "engine/run.h"
 
@@ -590,10 +591,17 @@ static bool work_locked(stk_pipeline *p, stk__worker *w)
     return p->plan.source->op->ahead && unit_locked(p, w);
 }
 
+static bool worker_stopped(void *arg)
+{
+    const stk_pipeline *p = arg;
+    return atomic_load(&p->cancelled);
+}
+
 static void *worker_main(void *arg)
 {
     stk__worker *w = arg;
     stk_pipeline *p = w->pipeline;
+    stk__interrupt_set((stk__interrupt){worker_stopped, p}); /* a read of a pipe may never end by itself */
     pthread_mutex_lock(&p->lock);
     stk__room_busy_locked(p);
     while (!p->stopping) {

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "engine/plan.h"
 
 static void print_type(stk__text *t, const stk__var *var, int64_t batch)
@@ -146,6 +147,7 @@ static void json_steps(const stk__plan *plan, stk__text *t)
             stk__text_json_str(t, step->label);
         }
         stk__text_putc(t, '}');
+        t->failed = t->failed || one.failed;
         stk__text_clear(&one);
     }
     stk__text_puts(t, "],\"fields\":[");
@@ -184,7 +186,7 @@ static void json_count(stk__text *t, const char *name, int64_t n, bool known)
         stk__text_puts(t, "null");
 }
 
-void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
+stk_status stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes, stk_error *err)
 {
     stk__text *t = &plan->explain;
     line_start(t, "source");
@@ -217,4 +219,7 @@ void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes)
     json_count(t, "source_samples", plan->chain.source_count, !plan->stream);
     json_count(t, "batches", plan->chain.total, counted);
     stk__text_printf(t, ",\"fingerprint\":\"%016" PRIx64 "\"}", plan->fingerprint);
+    if (plan->explain.failed || plan->explain_json.failed)
+        return stk__nomem(plan->explain.length + plan->explain_json.length, err);
+    return STK_OK;
 }

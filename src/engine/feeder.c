@@ -164,7 +164,8 @@ static stk_status next_of_source(stk_pipeline *p, stk__feeder *f, stk__item **ou
     if (!item)
         return STK_NOMEM;
     stk_status status = STK_OK;
-    if (source_from_cache(p, f))
+    item->from_cache = source_from_cache(p, f);
+    if (item->from_cache)
         status = f->next_index < f->source_count ? STK_OK : STK_END;
     else
         status = pull_source(p, f, item, err);

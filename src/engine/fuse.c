@@ -70,8 +70,10 @@ static stk_status set_group(stk__plan *plan, const int *members, int count, stk_
 static void note_approximation(stk__plan *plan, const stk__fuse *fuse, const void *const *states, int count)
 {
     const char *what = fuse->approximates ? fuse->approximates(states, (size_t)count, plan->config.no_approximate) : NULL;
-    if (what)
-        stk__plan_note(plan, "approximate", "%s", what);
+    if (!what)
+        return;
+    plan->approximations |= STK__APPROXIMATE_FUSED;
+    stk__plan_note(plan, "approximate", "%s", what);
 }
 
 stk_status stk__plan_fuse(stk__plan *plan, stk_error *err)

@@ -12,9 +12,8 @@ static int64_t batches_of(const stk__chain *chain, int64_t samples)
 }
 
 /* Lengths of the largest and the smallest part of n elements, in a world of that size. */
-static void part_lengths(const stk__chain *chain, int64_t world, int64_t n, int64_t *out_most, int64_t *out_least)
+static void parts_of(const stk__chain_node *shard, int64_t world, int64_t n, int64_t *out_most, int64_t *out_least)
 {
-    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
     void *state = (void *)(uintptr_t)shard->state;
     int64_t count, index;
     shard->order->get_shard(state, &count, &index);
@@ -23,6 +22,11 @@ static void part_lengths(const stk__chain *chain, int64_t world, int64_t n, int6
     shard->order->set_shard(state, world, world - 1);
     *out_least = shard->order->length(state, n);
     shard->order->set_shard(state, count, index);
+}
+
+static void part_lengths(const stk__chain *chain, int64_t world, int64_t n, int64_t *out_most, int64_t *out_least)
+{
+    parts_of(&chain->nodes[chain->shard_at], world, n, out_most, out_least);
 }
 
 /*
@@ -206,6 +210,79 @@ int64_t stk__chain_tickets(const stk__chain *chain)
 {
     const int repeat = repeat_behind_batch(chain);
     return repeat >= 0 ? add_rounds(0, repeat_times(chain, repeat), chain->samples) : chain->samples;
+}
+
+/* Whether this shard gives some elements twice, so that all parts are as long. */
+static bool repeats_elements(const stk__chain_node *node)
+{
+    int64_t count, index, most, least, elements;
+    if (!node->order->get_shard || node->in == STK__ENDLESS)
+        return false;
+    node->order->get_shard(node->state, &count, &index);
+    parts_of(node, count, node->in, &most, &least);
+    return __builtin_mul_overflow(least, count, &elements) || elements > node->in;
+}
+
+bool stk__chain_flow_place(const stk__chain *chain, int64_t batches, int64_t *out_ticket, int64_t *out_round_batches,
+                           int64_t batch_seen[STK__CHAIN_MAX])
+{
+    *out_ticket = *out_round_batches = 0;
+    for (int i = chain->batch_at; i < chain->count; i++)
+        if (repeats_elements(&chain->nodes[i]))
+            return false;
+    if (batches == 0)
+        return true;
+    /* Right behind the last batch: what order ops leave out after it is left out by the flow in its turn. */
+    stk__position p = {batches - 1, chain->outer_epoch}, first;
+    for (int i = chain->count - 1; i >= chain->batch_at; i--) {
+        node_map(chain, i, chain->first_batches, &p);
+        if (chain->nodes[i].order->kind == STK__ORDER_SELECT)
+            batch_seen[i] = p.index + 1;
+    }
+    int64_t rows;
+    stk__chain_batch(chain, batches - 1, &first, &rows);
+    const int64_t round = first.epoch - stk__chain_round_epoch(chain, 0);
+    *out_ticket = round > 0 ? stk__position_scale(round, chain->samples, first.index + rows) : first.index + rows;
+    const int64_t each = stk__chain_ends_in_repeat(chain) ? chain->nodes[chain->count - 1].in : 0;
+    *out_round_batches = each > 0 ? (batches - 1) % each + 1 : batches;
+    return true;
+}
+
+/* Batches of the first epoch, and of all. */
+typedef struct pace {
+    int64_t first, each, total;
+} pace;
+
+static pace measured_pace(stk__chain *chain)
+{
+    stk__chain_measure(chain);
+    const int repeat = repeat_behind_batch(chain);
+    pace out = {chain->total, chain->total, chain->total};
+    if (repeat >= 0) {
+        out.each = chain->nodes[repeat].in;
+        out.first = chain->elastic ? chain->first_batches : out.each;
+    }
+    return out;
+}
+
+bool stk__chain_same_pace(stk__chain *chain, int64_t rank, int64_t batches)
+{
+    int64_t count, index;
+    if (chain->shard_at < 0)
+        return true; /* all ranks have the same samples */
+    const stk__chain_node *shard = &chain->nodes[chain->shard_at];
+    void *state = (void *)(uintptr_t)shard->state;
+    shard->order->get_shard(state, &count, &index);
+    if (rank >= count)
+        return false;
+    shard->order->set_shard(state, count, rank);
+    const pace other = measured_pace(chain);
+    shard->order->set_shard(state, count, index);
+    const pace own = measured_pace(chain);
+    if (own.first == other.first && own.each == other.each && own.total == other.total)
+        return true;
+    /* One of them comes to the end of its epoch before the other: from there on a number of batches is no place of both. */
+    return batches < STK_MIN(own.first, other.first) && batches < STK_MIN(own.total, other.total);
 }
 
 static const char *find_shard(const stk__chain *chain, int *shard_at, int *repeat_at)

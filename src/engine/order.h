@@ -58,6 +58,15 @@ void stk__chain_ticket(const stk__chain *chain, int64_t t, stk__position *out);
 int64_t stk__chain_tickets(const stk__chain *chain);
 
 /*
+ * Where a flow stands that has handed over the first `batches` batches as they were counted: the next ticket, and what order ops
+ * behind the batch have seen. Not for elastic chains. False: a flow gives other batches (a shard behind the batch pads).
+ */
+bool stk__chain_flow_place(const stk__chain *chain, int64_t batches, int64_t *out_ticket, int64_t *out_round_batches,
+                           int64_t batch_seen[STK__CHAIN_MAX]);
+/* Whether another rank stands at its own place, and at no other, when this one has handed over `batches` batches. */
+bool stk__chain_same_pace(stk__chain *chain, int64_t rank, int64_t batches);
+
+/*
  * Why this chain cannot go on with another world, or NULL when it can: there must be one shard, followed by nothing but the
  * batch and at most one repeat.
  */

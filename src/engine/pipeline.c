@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
+#include "engine/checkpoint.h"
 #include "engine/registry.h"
 #include "engine/run.h"
 
@@ -171,10 +173,14 @@ static stk_status check_config(const stk_config *config, stk_error *err)
 /* Where the run starts: at its beginning, at an epoch, or at a checkpoint. */
 static stk_status choose_start(stk_pipeline *p, stk_error *err)
 {
-    p->data_fingerprint = stk__data_fingerprint(p, p->plan.segment_count);
-    STK_TRY(stk__resumes(p) ? stk__checkpoint_load(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
+    stk__look_at_open(p);
+    STK_TRY(p->resumed ? stk__resume_apply(p, err) : stk__begin_epoch(p, p->plan.config.first_epoch, err));
+    if (p->resumed)
+        STK_TRY(stk__quarantine_open(p, err));
     atomic_store(&p->skipped, p->place.skipped);
     atomic_store(&p->quarantined, p->place.quarantined);
+    atomic_store(&p->dropped, p->place.dropped);
+    atomic_store(&p->lost_bytes, p->place.lost_bytes);
     if (!p->direct && !p->plan.stream && p->place.ticket > 0) {
         stk__position at;
         stk__chain_ticket(&p->plan.chain, p->place.ticket - 1, &at);
@@ -190,7 +196,13 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
     STK_TRY(check_config(config, err));
     p->batch_memory = (stk__allocator){config->batch_alloc, config->batch_free, config->batch_arg};
     STK_TRY(stk__plan_make(&p->plan, text, &p->plan.config, err));
+    STK_TRY(stk__sink_check(p, err));
+    p->open_info.checkpoints = config->checkpoints;
+    p->open_info.resumes = stk__resumes(p);
+    if (stk__resumes(p))
+        STK_TRY(stk__resume_read(p, err));
     p->open_info.repeats = stk__plan_repeats(&p->plan);
+    p->open_info.cache_file = p->plan.cache && ((const stk__cache_state *)p->plan.cache->state)->path;
     STK_TRY(stk__plan_open(&p->plan, p, err));
     STK_TRY(charge_ops(p, err));
     p->direct = !p->plan.stream && !p->plan.may_drop;
@@ -201,16 +213,17 @@ static stk_status open_all(stk_pipeline *p, const char *text, stk_error *err)
         return stk__nomem(64, err);
     STK_TRY(measure_columns(p, err));
     choose_ahead(p);
-    STK_TRY(stk__quarantine_open(p, err));
-    if (!stk__resumes(p))
+    if (!p->resumed) { /* else both were done, and the list is not touched before all is compared */
+        STK_TRY(stk__quarantine_open(p, err));
         STK_TRY(count_damage(p, err));
+    }
     STK_TRY(open_workers(p, err));
     STK_TRY(start_trace(p, err));
     if (p->plan.stream)
         STK_TRY(stk__feeder_open(p, err));
     STK_TRY(stk__cache_open(p, err));
     p->total_tickets = p->plan.stream ? STK__ENDLESS : stk__chain_tickets(&p->plan.chain);
-    stk__plan_explain(&p->plan, p->threads, p->budget.limit);
+    STK_TRY(stk__plan_explain(&p->plan, p->threads, p->budget.limit, err));
     STK_TRY(choose_start(p, err));
     return stk__exec_start(p, err);
 }
@@ -222,12 +235,45 @@ static void init_locks(stk_pipeline *p)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->look, NULL);
+    pthread_mutex_init(&p->list_lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->ready, &monotonic);
     pthread_cond_init(&p->watch, &monotonic);
     pthread_cond_init(&p->quiet, NULL);
     pthread_cond_init(&p->room.calm, NULL);
     pthread_condattr_destroy(&monotonic);
+}
+
+typedef struct opening {
+    const stk_config *config;
+    stk__interrupt before;
+} opening;
+
+/* What waits while a pipeline opens asks its progress, besides whoever the thread's work is for. */
+static bool opening_stopped(void *arg)
+{
+    const opening *o = arg;
+    return (o->before.stopped && o->before.stopped(o->before.arg)) ||
+           (o->config->progress && !o->config->progress(o->config->progress_arg, "opening", 0, -1));
+}
+
+static stk_status plan_interruptibly(stk__plan *plan, const char *text, const stk_config *config, stk_error *err)
+{
+    opening o = {config, stk__interrupt_get()};
+    stk__interrupt_set((stk__interrupt){opening_stopped, &o});
+    const stk_status status = stk__plan_make(plan, text, config, err);
+    stk__interrupt_set(o.before);
+    return status;
+}
+
+static stk_status open_interruptibly(stk_pipeline *p, const char *text, stk_error *err)
+{
+    opening o = {&p->plan.config, stk__interrupt_get()};
+    stk__interrupt_set((stk__interrupt){opening_stopped, &o});
+    const stk_status status = open_all(p, text, err);
+    stk__interrupt_set(o.before);
+    return status;
 }
 
 stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pipeline **out, stk_error *err)
@@ -249,7 +295,7 @@ stk_status stk_pipeline_open(const char *text, const stk_config *config, stk_pip
     }
     default_limits(p);
     if (status == STK_OK)
-        status = open_all(p, text, err);
+        status = open_interruptibly(p, text, err);
     if (status != STK_OK) {
         stk_pipeline_close(p);
         return status;
@@ -295,7 +341,7 @@ stk_status stk_text_fields(const char *text, const stk_config *config, stk_field
     if (own)
         given.registry = own;
     stk__plan plan = {0};
-    stk_status status = stk__plan_make(&plan, text, &given, err);
+    stk_status status = plan_interruptibly(&plan, text, &given, err);
     if (status == STK_OK)
         status = copy_fields(&plan, out, out_count, err);
     stk__plan_clear(&plan);
@@ -340,7 +386,7 @@ static void free_queues_locked(stk_pipeline *p)
 static void keep_numbers_locked(stk_pipeline *p)
 {
     p->kept.bytes_read = stk__feeder_bytes_read(p);
-    stk__cache_counts(p, &p->kept.cache_hits, &p->kept.cache_misses);
+    stk__cache_counts(p, &p->kept.cache_hits, &p->kept.cache_misses, &p->kept.cache_damaged);
     p->kept.valid = true;
 }
 
@@ -352,9 +398,7 @@ static void close_parts(stk_pipeline *p)
     stk__feeder_close(p);
     stk__cache_close(p);
     stk__plan_close(&p->plan);
-    if (p->quarantine)
-        fclose(p->quarantine);
-    p->quarantine = NULL;
+    stk__quarantine_close(p);
 }
 
 void stk_pipeline_stop(stk_pipeline *p)
@@ -397,8 +441,11 @@ void stk_pipeline_close(stk_pipeline *p)
     stk__free(p->column_row_bytes);
     stk__free(p->stored_columns);
     stk__free(p->names.steps);
+    stk__free(p->resumed);
     stk_registry_free(p->own_registry);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->look);
+    pthread_mutex_destroy(&p->list_lock);
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
     pthread_cond_destroy(&p->watch);
@@ -431,7 +478,9 @@ stk_status stk_pipeline_consume(stk_pipeline *p, const stk_batch *batch, stk_err
     if (!p->plan.sink)
         return STK_OK;
     STK_TRY(check_open(p, err));
-    return at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err);
+    STK_TRY(at_sink(p, p->plan.sink->op->consume(&p->plan.sink->call, batch, err), err));
+    p->sunk += batch->rows;
+    return STK_OK;
 }
 
 stk_status stk_pipeline_finish(stk_pipeline *p, stk_error *err)
@@ -473,8 +522,9 @@ void stk_pipeline_stats(const stk_pipeline *p, stk_stats *out)
     if (p->kept.valid) {
         out->cache_hits = p->kept.cache_hits;
         out->cache_misses = p->kept.cache_misses;
+        out->cache_damaged = p->kept.cache_damaged;
     } else {
-        stk__cache_counts(p, &out->cache_hits, &out->cache_misses);
+        stk__cache_counts(p, &out->cache_hits, &out->cache_misses, &out->cache_damaged);
     }
     for (int i = 0; i < p->flight_count; i++)
         out->ready_batches += p->flight[(p->flight_head + i) % (int)STK_COUNT(p->flight)]->ready;

@@ -113,6 +113,7 @@ static stk_status place_order(stk__plan *plan, stk__step *step, walk *w, stk_err
             w->after_relay = true;
             return add_relay(plan, step, err);
         }
+        plan->approximations |= STK__APPROXIMATE_SHARD;
         stk__plan_note(plan, "approximate",
                        "shard moved before the filter: each rank filters its own part; parts may "
                        "differ in size");
@@ -264,6 +265,8 @@ static stk_status place_automatic(stk__plan *plan, const walk *w, stk_error *err
                        w->after_batch ? "batches" : "samples");
     if (w->after_drop && !w->after_batch && (w->after_relay || plan->config.no_approximate))
         return add_relay(plan, plan->automatic, err);
+    if (w->after_drop && !w->after_batch)
+        plan->approximations |= STK__APPROXIMATE_SHARD;
     chain->shard_at = chain->count;
     return add_chain(plan, plan->automatic, err);
 }
@@ -333,7 +336,28 @@ static stk_status check_after_batch(const stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
-/* The identity of the pipeline: all ops and options but shard's count and index (its first two options), which may change on resume, and prefetch. */
+/* The op that all others stand before. */
+static int last_op(const stk__plan *plan)
+{
+    int last = (int)plan->text.op_count - 1;
+    while (last > 0 && (plan->steps[last].op->role == STK_ROLE_PREFETCH || plan->steps[last].op->role == STK_ROLE_SINK))
+        last--;
+    return last;
+}
+
+/* How many options at the start of an op's table do not say which samples come, up to where a run may come. */
+static int free_options(const stk__plan *plan, int i)
+{
+    const stk__step *step = &plan->steps[i];
+    if (step->op->role != STK_ROLE_ORDER)
+        return 0;
+    if (step->op->order->get_shard)
+        return 2; /* count and index, which are compared for themselves */
+    /* Rounds of whole batches at the end follow each other: more or fewer of them change nothing in those that were. */
+    return plan->batch && i == last_op(plan) && step->op->order->kind == STK__ORDER_REPEAT ? 1 : 0;
+}
+
+/* The identity of the pipeline: all ops and options that say which samples come; not prefetch and sink. */
 static void take_fingerprints(stk__plan *plan)
 {
     stk__text t = STK__TEXT_INIT;
@@ -341,10 +365,9 @@ static void take_fingerprints(stk__plan *plan)
         const stk__step *step = &plan->steps[i];
         if (step == plan->cache)
             plan->prefix_fingerprint = XXH3_64bits(t.data ? t.data : "", t.length);
-        const bool is_shard = step->op->role == STK_ROLE_ORDER && step->op->order->get_shard;
         if (step->op->role == STK_ROLE_PREFETCH || step->op->role == STK_ROLE_SINK)
             continue;
-        stk__step_print(&t, step, is_shard ? 2 : 0);
+        stk__step_print(&t, step, free_options(plan, i));
         stk__text_putc(&t, '|');
     }
     stk__text_printf(&t, "%llu", (unsigned long long)plan->config.seed);
@@ -697,20 +720,26 @@ stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err)
     return complete_order(plan, err);
 }
 
+static void close_step(stk__step *step)
+{
+    /* Tables made while planning are the state's too, so close runs whether or not open did. */
+    if (step->op->close && step->state && !step->closed)
+        step->op->close(step->state);
+    step->closed = true;
+}
+
+/* But for ops that have a long look at their data: the state of a stopped run may still ask for it. */
 void stk__plan_close(stk__plan *plan)
 {
-    for (int i = plan->step_count - 1; i >= 0 && !plan->closed; i--) {
-        stk__step *step = &plan->steps[i];
-        /* Tables made while planning are the state's too, so close runs whether or not open did. */
-        if (step->op->close && step->state)
-            step->op->close(step->state);
-    }
-    plan->closed = true;
+    for (int i = plan->step_count - 1; i >= 0; i--)
+        if (!(plan->steps[i].op->flags & STK_OP_LOOKS_LONG))
+            close_step(&plan->steps[i]);
 }
 
 void stk__plan_clear(stk__plan *plan)
 {
-    stk__plan_close(plan);
+    for (int i = plan->step_count - 1; i >= 0; i--)
+        close_step(&plan->steps[i]);
     for (int i = plan->step_count - 1; i >= 0; i--) {
         stk__step *step = &plan->steps[i];
         stk__options_clear(step);

@@ -11,6 +11,8 @@
 
 #define STK__MAX_RELAYS 4
 
+enum { STK__APPROXIMATE_SHARD = 1, STK__APPROXIMATE_FUSED = 2 };
+
 /* Adds a place in the text to a failure that has none yet. */
 static inline stk_status stk__at(stk_error *err, int line, int column, stk_status status)
 {
@@ -42,6 +44,12 @@ typedef struct stk__step {
     int group_count;
     bool absorbed; /* runs in the group of a later step */
     char *label;   /* what it is called in place of its name: its own label, or the names of the group; may be NULL */
+    bool closed;
+
+    /* what the op says of its data; guarded by the run's `look` lock */
+    bool looked;
+    uint64_t fingerprint, stamp;
+    int64_t newest_ns;
 } stk__step;
 
 /* One version of a field: what one op wrote under one name. */
@@ -96,10 +104,10 @@ typedef struct stk__plan {
     stk__relay relays[STK__MAX_RELAYS];
     int relay_count;
     bool stream;    /* the source cannot be indexed */
-    bool closed;    /* the ops are */
     bool may_drop;  /* samples can fall out, so batches are not known beforehand */
 
     uint64_t fingerprint; /* of the pipeline without shard's numbers */
+    int64_t approximations; /* rewrites that no_approximate forbids: bits of STK__APPROXIMATE_ */
     uint64_t prefix_fingerprint; /* of what comes before the cache */
     const void *description; /* what the source says of its fields; the source's */
     stk__text rewrites;   /* "exact\tmessage\n" each */
@@ -112,7 +120,8 @@ stk_status stk__plan_make(stk__plan *plan, const char *text, const stk_config *c
 bool stk__plan_repeats(const stk__plan *plan);
 /* Opens the ops, learns the source's count, completes the chain. */
 stk_status stk__plan_open(stk__plan *plan, void *impl, stk_error *err);
-void stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes);
+/* The plan as text and as JSON; fails when there is no memory for all of it. */
+stk_status stk__plan_explain(stk__plan *plan, int threads, int64_t memory_bytes, stk_error *err);
 /* Closes the ops; what the plan says of them stays. */
 void stk__plan_close(stk__plan *plan);
 /* Closes them too, and frees the plan. */

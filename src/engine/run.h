@@ -18,6 +18,8 @@ typedef struct stk__place {
     int64_t relay_seen[STK__MAX_RELAYS], relay_epoch[STK__MAX_RELAYS];
     int64_t batch_seen[STK__CHAIN_MAX]; /* by order ops behind the batch */
     int64_t skipped, quarantined, dropped, lost_bytes;
+    int64_t listed_bytes;  /* of the list of bad records, up to here */
+    uint64_t listed_check; /* a hash of these */
 } stk__place;
 
 /* The memory of one batch. Owned by one of: the free list, the executor, the consumer. */
@@ -61,6 +63,7 @@ typedef struct stk__item {
     int64_t place; /* in the round that is dealt out among ranks */
     int64_t epochs[STK__MAX_RELAYS];
     stk__bad *bad; /* the source could not read it */
+    bool from_cache; /* the source was not asked */
 } stk__item;
 
 #define STK__ROW_KEPT INT32_MAX
@@ -121,7 +124,9 @@ typedef struct stk__tile_sample {
     stk_sample sample; /* first */
     uint8_t *placed;   /* per var: contents already lie in the part's arena */
     bool alive;
-    bool cached;       /* comes from the cache: steps before it are skipped */
+    bool cached;       /* nothing to do in steps before the cache: it comes from there, was made, or others are at it */
+    bool claimed;      /* by us: to be stored */
+    bool awaited;      /* others make it */
 } stk__tile_sample;
 
 typedef struct stk__worker {
@@ -191,7 +196,8 @@ struct stk_pipeline {
     bool has_rows_ops;          /* ops that work on finished batches */
     stk__allocator batch_memory; /* alloc NULL: the usual one */
     int64_t first_epoch;        /* of the whole run, also when it was resumed */
-    uint64_t data_fingerprint;  /* of all that is read, for checkpoints */
+    pthread_mutex_t look;       /* guards what ops said of their data: see look.c */
+    struct stk__checkpoint *resumed; /* what the run goes on from; NULL: from the start */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, watch;
@@ -236,7 +242,7 @@ struct stk_pipeline {
     } room;
     struct {             /* what stop takes over from the parts that it frees */
         bool valid;
-        int64_t bytes_read, cache_hits, cache_misses;
+        int64_t bytes_read, cache_hits, cache_misses, cache_damaged;
     } kept;
 
     /* where batches cannot be counted; guarded by lock */
@@ -251,7 +257,9 @@ struct stk_pipeline {
     int64_t left_out; /* rows in a row that filters and bad records took */
     int64_t last_epoch_behind_batch;
     bool skip_epoch; /* a take behind batch has had its fill of this epoch */
-    FILE *quarantine;
+
+    pthread_mutex_t list_lock;
+    FILE *quarantine; /* guarded by list_lock, which nobody waits for while holding the other */
 
     atomic_bool cancelled;
     atomic_bool stop_asked;
@@ -260,6 +268,7 @@ struct stk_pipeline {
 
     /* consumer only */
     stk__place start; /* where a resumed run began */
+    int64_t sunk; /* samples that the sink got in this run */
     stk_digest *digest; /* the caller's; checkpoints carry its value along */
     bool resumed_digest;
     uint64_t digest_high, digest_low; /* from the checkpoint */
@@ -388,13 +397,20 @@ void stk__exec_stop(stk_pipeline *p);
 
 /* cache.c */
 stk_status stk__cache_open(stk_pipeline *p, stk_error *err);
-/* A number that changes when files that the first `steps` ops of the segment read do. */
-uint64_t stk__data_fingerprint(const stk_pipeline *p, int steps);
-/* The stored sample, or STK_END when it is not there. *out_dropped_at: the step that dropped it, or STK__ROW_KEPT. */
+/*
+ * The stored sample, or STK_END when it is not there. *out_dropped_at: the step that dropped it, or STK__ROW_KEPT. A sample that is
+ * not there and could be stored is claimed, so that others wait for it; MINE must be given up by unclaim, after put or without.
+ */
+typedef enum stk__claim { STK__CLAIM_NONE, STK__CLAIM_MINE, STK__CLAIM_OTHERS } stk__claim;
 stk_status stk__cache_get(stk_pipeline *p, stk__worker *worker, int64_t index, stk_value *values, int32_t *out_dropped_at,
-                          stk_error *err);
+                          stk__claim *out_claim, stk_error *err);
 stk_status stk__cache_put(stk_pipeline *p, stk__worker *worker, int64_t index, const stk_value *values,
                           int32_t dropped_at, stk_error *err);
+void stk__cache_unclaim(stk_pipeline *p, int64_t index);
+/* Waits until who makes the sample has stored it or given up, or the run ends. Not with claims of one's own. */
+void stk__cache_wait(stk_pipeline *p, int64_t index);
+/* Counts a sample that is made although others are at it. */
+void stk__cache_missed(stk_pipeline *p);
 /* True once every sample is stored, so that the source need not be read. */
 bool stk__cache_complete(const stk_pipeline *p);
 /* Publishes a disk cache when it is complete. */
@@ -402,23 +418,40 @@ stk_status stk__cache_finish(stk_pipeline *p, stk_error *err);
 void stk__cache_close(stk_pipeline *p);
 /* Makes any bytes a cache file whose magic numbers, fingerprint and check sums fit; so that a fuzzer gets past them. */
 void stk__cache_seal(void *bytes, size_t size, uint64_t fingerprint);
-void stk__cache_counts(const stk_pipeline *p, int64_t *out_hits, int64_t *out_misses);
+/* Damaged: samples whose stored bytes failed their check. */
+void stk__cache_counts(const stk_pipeline *p, int64_t *out_hits, int64_t *out_misses, int64_t *out_damaged);
 
-/* quarantine.c */
+/* look.c: what data is known by; any thread. */
+/* Asks the ops whose answers come quickly. */
+void stk__look_at_open(stk_pipeline *p);
+/* A number that changes when names, sizes or contents of files that the first `steps` ops of the segment read do. */
+uint64_t stk__data_fingerprint(stk_pipeline *p, int steps);
+/* A number that changes when these files were written to or touched. */
+uint64_t stk__data_stamp(stk_pipeline *p, int steps);
+/* Waits, some milliseconds, while a file is so new that another write could leave its times as they are. */
+void stk__data_settle(stk_pipeline *p, int steps);
+
+/* quarantine.c: the list holds what was met so far, which is ahead of what was handed over; a resume cuts it back. */
+/* Starts the list of a new run, or of one that goes on: with the lines up to p->place, which must be there. */
 stk_status stk__quarantine_open(stk_pipeline *p, stk_error *err);
+/* What was written survives a power cut from here on. */
+stk_status stk__quarantine_sync(stk_pipeline *p, stk_error *err);
+void stk__quarantine_close(stk_pipeline *p);
 /* Counts a bad record by the policy; fails when there are too many. */
 stk_status stk__count_bad(stk_pipeline *p, const stk__bad *bad, stk__place *place, stk_error *err);
 /* Adds what is known of the place to an error. */
 void stk__error_origin(stk_error *err, const stk_origin *origin, const char *op);
 
-/* checkpoint.c */
+/* resume.c */
 /* Whether the run goes on from a checkpoint. */
 static inline bool stk__resumes(const stk_pipeline *p)
 {
     return p->plan.config.resume_path || p->plan.config.resume_state;
 }
-/* Goes there. */
-stk_status stk__checkpoint_load(stk_pipeline *p, stk_error *err);
+/* Reads the checkpoint and compares what is known before data is touched. A run that was a flow goes on as one. */
+stk_status stk__resume_read(stk_pipeline *p, stk_error *err);
+/* Compares the rest and goes there. */
+stk_status stk__resume_apply(stk_pipeline *p, stk_error *err);
 /* Sets the run to begin with this epoch: see stk_config. Before anything is made. */
 stk_status stk__begin_epoch(stk_pipeline *p, int64_t epoch, stk_error *err);
 

@@ -279,6 +279,8 @@ static void load_items(stk__worker *w, int n, stk_error *error)
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
         const stk__item *item = w->part->items[ts->sample.row];
+        if (!ts->alive)
+            continue;
         ts->sample.origin = item->origin;
         if (item->bad) {
             *error = item->bad->error;
@@ -288,6 +290,14 @@ static void load_items(stk__worker *w, int n, stk_error *error)
         if (ts->cached)
             continue;
         error->status = STK_OK;
+        if (item->from_cache) {
+            stk_error_set(error, STK_IO, "sample %lld cannot be read from the cache any more, and the stream has passed it",
+                          (long long)ts->sample.index);
+            snprintf(error->op, sizeof error->op, "cache");
+            run_failed(w->part, ts->sample.row, error);
+            ts->alive = false;
+            continue;
+        }
         if (stk__unpack(&p->plan, source->writes, (int)source->write_count, item->packed.data, item->packed.size,
                         ts->sample.values, &w->scratch, p->chunks, error) != STK_OK)
             row_failed(w, ts, 0, error);
@@ -303,20 +313,36 @@ static void run_source(stk__worker *w, int n, stk_error *error)
         run_step(w, 0, n, error);
 }
 
+/* One sample from the cache, or a note on who makes it. */
+static void load_one(stk__worker *w, stk__tile_sample *ts, stk_error *error)
+{
+    stk_pipeline *p = w->pipeline;
+    int32_t dropped_at = STK__ROW_KEPT;
+    stk__claim claim;
+    error->status = STK_OK;
+    const stk_status status =
+        stk__cache_get(p, w, ts->sample.index, ts->sample.values, &dropped_at, &claim, error);
+    ts->cached = status == STK_OK || claim == STK__CLAIM_OTHERS;
+    ts->claimed = claim == STK__CLAIM_MINE;
+    ts->awaited = claim == STK__CLAIM_OTHERS;
+    if (status == STK_OK && dropped_at != STK__ROW_KEPT)
+        row_dropped(w, ts, dropped_at);
+    else if (status != STK_OK && status != STK_END)
+        row_failed(w, ts, 0, error);
+}
+
 static void load_cached(stk__worker *w, int n, stk_error *error)
 {
-    for (int i = 0; i < n; i++) {
-        stk__tile_sample *ts = &w->tile[i];
-        error->status = STK_OK;
-        int32_t dropped_at = STK__ROW_KEPT;
-        const stk_status status =
-            stk__cache_get(w->pipeline, w, ts->sample.index, ts->sample.values, &dropped_at, error);
-        ts->cached = status == STK_OK;
-        if (status == STK_OK && dropped_at != STK__ROW_KEPT)
-            row_dropped(w, ts, dropped_at);
-        else if (status != STK_OK && status != STK_END)
-            row_failed(w, ts, 0, error);
-    }
+    for (int i = 0; i < n; i++)
+        load_one(w, &w->tile[i], error);
+}
+
+static bool is_bad(const stk__part *part, int64_t row)
+{
+    for (const stk__bad *bad = part->bad; bad; bad = bad->next)
+        if (bad->row == row)
+            return true;
+    return false;
 }
 
 static void store_cached(stk__worker *w, int n, stk_error *error)
@@ -324,19 +350,57 @@ static void store_cached(stk__worker *w, int n, stk_error *error)
     for (int i = 0; i < n; i++) {
         stk__tile_sample *ts = &w->tile[i];
         const int32_t dropped_at = w->part->dropped_at ? w->part->dropped_at[ts->sample.row] : STK__ROW_KEPT;
-        if (ts->cached || (!ts->alive && dropped_at == STK__ROW_KEPT))
-            continue;
         /* A bad record is not stored: it is met, and counted, again. */
-        bool is_bad = false;
-        for (const stk__bad *bad = w->part->bad; bad; bad = bad->next)
-            is_bad = is_bad || bad->row == ts->sample.row;
+        const bool kept = !ts->cached && (ts->alive || dropped_at != STK__ROW_KEPT) && !is_bad(w->part, ts->sample.row);
         error->status = STK_OK;
-        if (is_bad || stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) == STK_OK)
-            continue;
-        /* The disk's failure, not the sample's: it ends the run whatever the policy for bad records. */
-        snprintf(error->op, sizeof error->op, "cache");
-        run_failed(w->part, ts->sample.row, error);
+        if (kept && stk__cache_put(w->pipeline, w, ts->sample.index, ts->sample.values, dropped_at, error) != STK_OK) {
+            /* The disk's failure, not the sample's: it ends the run whatever the policy for bad records. */
+            snprintf(error->op, sizeof error->op, "cache");
+            run_failed(w->part, ts->sample.row, error);
+        }
+        if (ts->claimed)
+            stk__cache_unclaim(w->pipeline, ts->sample.index);
+        ts->claimed = false;
     }
+}
+
+/* Waits for samples that others were making. Its own are stored by now: who waits has no claims. */
+static void wait_for_others(stk__worker *w, int n)
+{
+    const int64_t start = stk__now_ns();
+    int waited = 0;
+    for (int i = 0; i < n; i++) {
+        if (!w->tile[i].awaited || !w->tile[i].alive)
+            continue;
+        stk__cache_wait(w->pipeline, w->tile[i].sample.index);
+        waited++;
+    }
+    if (waited && w->track)
+        stk__track_slice(w->track,
+                         stk__recorder_name(w->pipeline->recorder, "wait: another worker makes the samples", "wait"),
+                         start, stk__now_ns(), NULL);
+}
+
+/* Takes them from the cache. True when some must be made here after all, because those who were at it gave up. */
+static bool load_awaited(stk__worker *w, int n, stk_error *error)
+{
+    bool any = false;
+    wait_for_others(w, n);
+    for (int i = 0; i < n; i++) {
+        stk__tile_sample *ts = &w->tile[i];
+        const bool awaited = ts->awaited && ts->alive;
+        ts->cached = true; /* what was made is not made twice */
+        ts->awaited = false;
+        if (!awaited)
+            continue;
+        load_one(w, ts, error);
+        if (ts->awaited) { /* others were faster once more: no more waiting */
+            stk__cache_missed(w->pipeline);
+            ts->cached = ts->awaited = false;
+        }
+        any = any || (ts->alive && !ts->cached);
+    }
+    return any;
 }
 
 static stk_status place_contents(stk__worker *w, stk_bytes *views, int64_t count, stk_error *err)
@@ -431,32 +495,47 @@ static void charge_time(stk__worker *w, int slot, int64_t *now)
     *now = then;
 }
 
-/* The tile through all steps; adds each step's time to unit_ns. Returns the time at the end. */
+/* The tile through steps [from, to); adds each step's time to unit_ns. */
+static void run_steps(stk__worker *w, int n, int from, int to, int64_t *now, stk_error *error)
+{
+    for (int step = from; step < to; step++) {
+        const stk__step *s = w->pipeline->plan.segment[step];
+        if (s->unused || s->absorbed || (step > 0 && !s->op->process))
+            continue;
+        stall_mark(w, step, *now);
+        if (step == 0)
+            run_source(w, n, error);
+        else
+            run_step(w, step, n, error);
+        charge_time(w, step, now);
+    }
+}
+
+/* The tile up to the cache: what is stored comes from there, the rest is made and stored. */
+static void run_to_cache(stk__worker *w, int n, int64_t *now, stk_error *error)
+{
+    const stk_pipeline *p = w->pipeline;
+    const int slot = stk__slot_cache(p);
+    load_cached(w, n, error);
+    bool more;
+    do {
+        charge_time(w, slot, now);
+        run_steps(w, n, 0, p->plan.cache_at, now, error);
+        store_cached(w, n, error);
+        more = load_awaited(w, n, error);
+    } while (more);
+    charge_time(w, slot, now);
+}
+
+/* The tile through all steps. Returns the time at the end. */
 static int64_t run_tile(stk__worker *w, int n, int64_t now)
 {
     stk_pipeline *p = w->pipeline;
-    const int steps = p->plan.segment_count;
     stk_error error;
     stk_error_clear(&error);
-    if (p->cache) {
-        load_cached(w, n, &error);
-        charge_time(w, stk__slot_cache(p), &now);
-    }
-    for (int step = 0; step <= steps; step++) {
-        if (p->cache && step == p->plan.cache_at) {
-            store_cached(w, n, &error);
-            charge_time(w, stk__slot_cache(p), &now);
-        }
-        const stk__step *s = step < steps ? p->plan.segment[step] : NULL;
-        if (!s || s->unused || s->absorbed || (step > 0 && !s->op->process))
-            continue;
-        stall_mark(w, step, now);
-        if (step == 0)
-            run_source(w, n, &error);
-        else
-            run_step(w, step, n, &error);
-        charge_time(w, step, &now);
-    }
+    if (p->cache)
+        run_to_cache(w, n, &now, &error);
+    run_steps(w, n, p->cache ? p->plan.cache_at : 0, p->plan.segment_count, &now, &error);
     store_tile(w, n, &error);
     return now;
 }

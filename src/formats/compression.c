@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include "formats/data_file.h"
 #include "formats/record_index.h"
 #include "formats/tar.h"
 #include "formats/tfrecord.h"
@@ -74,7 +75,7 @@ stk_status stk__compression_of(const char *path, stk__framing framing, stk__comp
     }
     int fd;
     stk__file_id id;
-    STK_TRY(stk__file_open(path, &fd, &id, err));
+    STK_TRY(stk__data_file_open(path, &fd, &id, err));
     uint8_t first[STK__SNIFF_BYTES];
     const size_t n = (size_t)STK_MIN(id.size_bytes, (int64_t)sizeof first);
     stk_status status = stk__pread_full(fd, first, n, 0, path, err);

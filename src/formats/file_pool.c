@@ -1,6 +1,7 @@
 /* The pool of descriptors: each file's state is one atomic word. */
 #include "formats/file_pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,11 +9,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "formats/data_file.h"
 
 #include "base/banned.h"
 
 enum { OPEN_MAX_FILES = 256, OPEN_MIN_FILES = 8 };
-/* Asking the kernel costs as much as reading a small record, so it is not done for each. */
+/* How often a file is looked at of which only whole, checked records are handed on. */
 #define RECHECK_NS 10000000
 
 /*
@@ -26,12 +28,15 @@ enum { OPEN_MAX_FILES = 256, OPEN_MIN_FILES = 8 };
 /* A cache line for each: threads that read different files do not get in each other's way. */
 typedef struct pool_file {
     _Alignas(64) atomic_uint_fast64_t fd;
-    _Atomic int64_t checked_ns; /* when an open file was last compared with its identity */
-    atomic_bool changed;        /* found to differ: every later read is refused */
-    stk__pool_file file;        /* const */
+    _Atomic int64_t checked_ns;                 /* when it was last looked at */
+    atomic_bool changed;                        /* found to differ: every later read is refused */
+    _Atomic int64_t found_size, found_mtime_ns; /* what it was then; before `changed` is set */
+    stk__pool_file file;                        /* const */
 } pool_file;
 
 struct stk__file_pool {
+    stk__file_pool *before, *after; /* guarded by pools.lock */
+
     /* const after creation */
     pool_file *files;
     int32_t count;
@@ -42,6 +47,34 @@ struct stk__file_pool {
     int32_t open_count;
     int32_t hand; /* where the search for a descriptor to close goes on */
 };
+
+/* All pools: descriptors are the process's, so one that lies idle in a pool is there for everybody. */
+static struct {
+    pthread_mutex_t lock; /* taken before that of a pool, never after it */
+    stk__file_pool *first;
+} pools = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void list_pool(stk__file_pool *pool)
+{
+    pthread_mutex_lock(&pools.lock);
+    pool->after = pools.first;
+    if (pools.first)
+        pools.first->before = pool;
+    pools.first = pool;
+    pthread_mutex_unlock(&pools.lock);
+}
+
+static void unlist_pool(stk__file_pool *pool)
+{
+    pthread_mutex_lock(&pools.lock);
+    if (pool->after)
+        pool->after->before = pool->before;
+    if (pool->before)
+        pool->before->after = pool->after;
+    else
+        pools.first = pool->after;
+    pthread_mutex_unlock(&pools.lock);
+}
 
 /* A share of the descriptors that the process may have. */
 static int32_t open_limit(void)
@@ -66,13 +99,16 @@ stk_status stk__file_pool_new(const stk__pool_file *files, int32_t count, stk__f
     for (int32_t i = 0; i < count; i++) {
         pool_file *file = &pool->files[i];
         atomic_init(&file->fd, 0);
-        atomic_init(&file->checked_ns, 0);
+        atomic_init(&file->checked_ns, INT64_MIN);
         atomic_init(&file->changed, false);
+        atomic_init(&file->found_size, 0);
+        atomic_init(&file->found_mtime_ns, 0);
         file->file = files[i];
     }
     pool->count = count;
     pool->open_max = open_limit();
     pthread_mutex_init(&pool->lock, NULL);
+    list_pool(pool);
     *out = pool;
     return STK_OK;
 }
@@ -81,6 +117,7 @@ void stk__file_pool_free(stk__file_pool *pool)
 {
     if (!pool)
         return;
+    unlist_pool(pool);
     for (int32_t i = 0; i < pool->count; i++) {
         const uint64_t fd = atomic_load(&pool->files[i].fd);
         if (fd)
@@ -96,11 +133,11 @@ size_t stk__file_pool_memory(const stk__file_pool *pool)
     return sizeof *pool + (size_t)pool->count * sizeof *pool->files;
 }
 
-static stk_status changed(const pool_file *file, const stk__file_id *now, stk_error *err)
+/* ---- changes ---- */
+
+static stk_status tell_change(const pool_file *file, const stk__file_id *now, stk_error *err)
 {
     const stk__file_id *then = &file->file.id;
-    if (now->size_bytes == then->size_bytes && now->mtime_ns == then->mtime_ns)
-        return STK_OK;
     if (now->size_bytes != then->size_bytes)
         stk_error_set(err, STK_CORRUPT, "changed since it was indexed: it had %lld bytes, now it has %lld",
                       (long long)then->size_bytes, (long long)now->size_bytes);
@@ -112,31 +149,52 @@ static stk_status changed(const pool_file *file, const stk__file_id *now, stk_er
     return STK_CORRUPT;
 }
 
-stk_status stk__file_pool_check_unchanged(stk__file_pool *pool, int32_t file, stk_error *err)
+static stk_status tell_known(const pool_file *file, stk_error *err)
 {
-    int fd;
-    stk__file_id now;
-    STK_TRY(stk__file_open(pool->files[file].file.path, &fd, &now, err));
-    close(fd);
-    return changed(&pool->files[file], &now, err);
+    const stk__file_id found = {.size_bytes = atomic_load(&file->found_size),
+                                .mtime_ns = atomic_load(&file->found_mtime_ns)};
+    return tell_change(file, &found, err);
 }
 
-stk_status stk__file_pool_recheck(stk__file_pool *pool, int32_t number, int fd, int64_t now_ns, stk_error *err)
+/* Whether it still is what was indexed, and always was when it was looked at. */
+static stk_status compare(pool_file *file, const stk__file_id *now, stk_error *err)
+{
+    if (STK_UNLIKELY(atomic_load_explicit(&file->changed, memory_order_acquire)))
+        return tell_known(file, err);
+    if (STK_LIKELY(now->size_bytes == file->file.id.size_bytes && now->mtime_ns == file->file.id.mtime_ns))
+        return STK_OK;
+    atomic_store(&file->found_size, now->size_bytes);
+    atomic_store(&file->found_mtime_ns, now->mtime_ns);
+    atomic_store_explicit(&file->changed, true, memory_order_release);
+    return tell_change(file, now, err);
+}
+
+stk_status stk__file_pool_check_unchanged(stk__file_pool *pool, int32_t file, stk_error *err)
+{
+    stk__file_id now;
+    STK_TRY(stk__data_file_look(pool->files[file].file.path, &now, err));
+    return compare(&pool->files[file], &now, err);
+}
+
+stk_status stk__file_pool_recheck(stk__file_pool *pool, int32_t number, int fd, stk_error *err)
 {
     pool_file *file = &pool->files[number];
-    const int64_t last = atomic_load_explicit(&file->checked_ns, memory_order_relaxed);
-    const bool known = atomic_load_explicit(&file->changed, memory_order_relaxed);
-    if (STK_LIKELY(!known && now_ns - last < RECHECK_NS))
-        return STK_OK;
     stk__file_id now;
     STK_TRY(stk__file_id_of(fd, file->file.path, &now, err));
-    const stk_status status = changed(file, &now, err);
-    if (status != STK_OK)
-        atomic_store(&file->changed, true);
-    else if (now_ns != INT64_MAX)
-        atomic_store_explicit(&file->checked_ns, now_ns, memory_order_relaxed);
-    return status;
+    return compare(file, &now, err);
 }
+
+stk_status stk__file_pool_recheck_lately(stk__file_pool *pool, int32_t number, int fd, int64_t now_ns, stk_error *err)
+{
+    pool_file *file = &pool->files[number];
+    if (STK_LIKELY(atomic_load_explicit(&file->checked_ns, memory_order_relaxed) > now_ns - RECHECK_NS &&
+                   !atomic_load_explicit(&file->changed, memory_order_relaxed)))
+        return STK_OK;
+    atomic_store_explicit(&file->checked_ns, now_ns, memory_order_relaxed);
+    return stk__file_pool_recheck(pool, number, fd, err);
+}
+
+/* ---- descriptors ---- */
 
 /* One more user when the file is open. */
 static bool acquire_open(pool_file *file, int *out_fd)
@@ -153,9 +211,9 @@ static bool acquire_open(pool_file *file, int *out_fd)
 }
 
 /* Closes a descriptor that nobody uses, preferably one not used since the hand last came by. */
-static void close_one_locked(stk__file_pool *pool)
+static bool close_one_locked(stk__file_pool *pool)
 {
-    for (int64_t tries = 2 * (int64_t)pool->count; tries > 0; tries--) {
+    for (int64_t tries = 2 * (int64_t)pool->count; pool->open_count > 0 && tries > 0; tries--) {
         pool_file *file = &pool->files[pool->hand];
         pool->hand = (pool->hand + 1) % pool->count;
         uint64_t fd = atomic_load(&file->fd);
@@ -166,9 +224,23 @@ static void close_one_locked(stk__file_pool *pool)
         } else if (atomic_compare_exchange_strong(&file->fd, &fd, 0)) {
             close((int)(fd >> FD_SHIFT) - 1);
             pool->open_count--;
-            return;
+            return true;
         }
     }
+    return false;
+}
+
+bool stk__file_pools_close_one(void)
+{
+    bool closed = false;
+    pthread_mutex_lock(&pools.lock);
+    for (stk__file_pool *pool = pools.first; pool && !closed; pool = pool->after) {
+        pthread_mutex_lock(&pool->lock);
+        closed = close_one_locked(pool);
+        pthread_mutex_unlock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pools.lock);
+    return closed;
 }
 
 static stk_status open_locked(stk__file_pool *pool, pool_file *file, int *out_fd, stk_error *err)
@@ -180,7 +252,7 @@ static stk_status open_locked(stk__file_pool *pool, pool_file *file, int *out_fd
     int fd;
     stk__file_id now;
     STK_TRY(stk__file_open(file->file.path, &fd, &now, err));
-    const stk_status status = changed(file, &now, err);
+    const stk_status status = compare(file, &now, err);
     if (status != STK_OK) {
         close(fd);
         return status;
@@ -193,12 +265,21 @@ static stk_status open_locked(stk__file_pool *pool, pool_file *file, int *out_fd
 
 stk_status stk__file_pool_acquire(stk__file_pool *pool, int32_t file, int *out_fd, stk_error *err)
 {
+    if (STK_UNLIKELY(atomic_load_explicit(&pool->files[file].changed, memory_order_acquire)))
+        return tell_known(&pool->files[file], err);
     if (STK_LIKELY(acquire_open(&pool->files[file], out_fd)))
         return STK_OK;
-    pthread_mutex_lock(&pool->lock);
-    const stk_status status = open_locked(pool, &pool->files[file], out_fd, err);
-    pthread_mutex_unlock(&pool->lock);
-    return status;
+    for (int naps = 0;;) {
+        pthread_mutex_lock(&pool->lock);
+        errno = 0;
+        const stk_status status = open_locked(pool, &pool->files[file], out_fd, err);
+        const int code = stk__data_file_is_shortage(errno) ? errno : EMFILE;
+        pthread_mutex_unlock(&pool->lock);
+        if (status != STK_NOMEM)
+            return status;
+        if (!stk__data_file_try_again(code, &naps))
+            return stk__data_file_exhausted(code, pool->files[file].file.path, "cannot open", err);
+    }
 }
 
 void stk__file_pool_release(stk__file_pool *pool, int32_t file)

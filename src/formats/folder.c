@@ -38,7 +38,7 @@ struct stk__folder {
     stk__text text; /* paths and names, each with its NUL */
     size_t *name_at;
     size_t name_count, name_capacity;
-    uint64_t fingerprint;
+    uint64_t names_hash;
 };
 
 /* Names of one directory. */
@@ -394,8 +394,8 @@ static stk_status number_files(stk__folder *f, stk_error *err)
         /* Path and names of a directory lie behind each other. */
         const size_t last = f->name_at[d->names + (size_t)d->count - 1];
         const size_t end = last + strlen(f->text.data + last) + 1;
-        f->fingerprint = XXH3_64bits_withSeed(f->text.data + d->path, end - d->path,
-                                              f->fingerprint ^ (uint64_t)d->class_number << 32 ^ (uint64_t)d->root);
+        f->names_hash = XXH3_64bits_withSeed(f->text.data + d->path, end - d->path,
+                                             f->names_hash ^ (uint64_t)d->class_number << 32 ^ (uint64_t)d->root);
         d->first = first;
         first += d->count;
         f->firsts[d->class_number + 1] = first;
@@ -476,9 +476,9 @@ void stk__folder_find(const stk__folder *f, int64_t index, stk__folder_place *ou
                                .name = f->text.data + f->name_at[d->names + (size_t)(index - d->first)]};
 }
 
-uint64_t stk__folder_fingerprint(const stk__folder *f)
+uint64_t stk__folder_names(const stk__folder *f)
 {
-    return f->fingerprint;
+    return f->names_hash;
 }
 
 size_t stk__folder_memory(const stk__folder *f)

@@ -45,7 +45,21 @@ const char *stk__folder_class(const stk__folder *folder, int64_t i);
 int64_t stk__folder_first(const stk__folder *folder, int64_t i);
 void stk__folder_find(const stk__folder *folder, int64_t index, stk__folder_place *out);
 /* Depends on the names of classes, directories and files; not on sizes, times, or where the roots lie. */
-uint64_t stk__folder_fingerprint(const stk__folder *folder);
+uint64_t stk__folder_names(const stk__folder *folder);
+
+/* What a look at the files gives. */
+typedef struct stk__folder_seen {
+    uint64_t contents; /* names, sizes, and the edges of the files that are sampled */
+    uint64_t times;    /* sizes, mtime and ctime of all files */
+    int64_t newest_ns; /* the last of these times */
+} stk__folder_seen;
+
+/* Edges are read of so many files at most, evenly chosen: of all of them where there are not more. */
+enum { STK__FOLDER_SAMPLES = 10000 };
+bool stk__folder_sampled(int64_t index, int64_t count);
+
+/* Looks at every file: a stat for each, and with `inside` at most STK__FOLDER_SAMPLES reads; else contents are unknown. */
+void stk__folder_look(const stk__folder *folder, int threads, bool inside, stk__folder_seen *out);
 /* Bytes of memory that it takes. */
 size_t stk__folder_memory(const stk__folder *folder);
 

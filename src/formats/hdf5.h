@@ -81,6 +81,8 @@ typedef struct stk__h5_dataset {
     int64_t stored_bytes, stored_chunks;
     stk__h5_attribute *attributes;
     size_t attribute_count;
+    char **sources; /* files that the data of a virtual or external one lies in, as they are written there */
+    size_t source_count;
 
     /* derived, for every layout: rows come in blocks of `block_rows`, each `across` chunks wide */
     stk__h5_way way;
@@ -129,8 +131,8 @@ bool stk__h5_is_file(const char *path);
 stk_status stk__h5_describe(stk__h5_helper *helper, const char *path, const char *const *datasets, size_t count,
                             stk__h5_file **out, stk_error *err);
 /*
- * The same with chunk tables. With a cache_dir it is kept there, keyed by path, file identity (size, mtime, inode,
- * device), the datasets asked for and STK__H5_WIRE_VERSION; a damaged or stale one is made anew, one that cannot be
+ * The same with chunk tables. With a cache_dir it is kept there, keyed by path, file identity (size, mtime, ctime,
+ * inode, device), the datasets asked for and STK__H5_WIRE_VERSION; a damaged or stale one is made anew, one that cannot be
  * written is no error. The file must not change meanwhile: CORRUPT.
  */
 stk_status stk__h5_index(stk__h5_helper *helper, const char *path, const char *const *datasets, size_t count,

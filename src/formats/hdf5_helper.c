@@ -21,9 +21,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/wire.h"
 #include "formats/hdf5_wire.h"
+#include "formats/data_file.h"
 
 #include "base/banned.h"
 
@@ -36,6 +38,7 @@ enum {
     PARENTS = 3,             /* how far above our own directory libexec/ may lie */
     FRAME_BYTES = 8,         /* the size before each message */
     FIRST_BYTES = 256 << 10, /* read at first whatever size is announced; doubles with what arrives */
+    LOOK_MS = 100,           /* a wait looks this often whether it is still wanted */
     DEATH_MS = 1000          /* a helper that closed its output has this long to end by itself, so that we learn why */
 };
 
@@ -50,6 +53,7 @@ typedef struct session {
     pthread_mutex_t lock;
     /* guarded by lock */
     pid_t child;
+    bool killed; /* the last one, by us */
 } session;
 
 struct stk__h5_helper {
@@ -177,24 +181,43 @@ static int spawn(const char *program, int fd, pid_t *out)
     return code;
 }
 
+/* A socket and a child on its other end; 0, or why not. */
+static int try_start(session *s, const char *program)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return errno;
+    const int code = spawn(program, ends[1], &s->child);
+    close(ends[1]);
+    if (code)
+        close(ends[0]);
+    else
+        atomic_store(&s->fd, ends[0]);
+    return code;
+}
+
+/* No descriptor or no process to be had now is nothing that a file is to blame for. */
+static stk_status start_program(session *s, const char *program, stk_error *err)
+{
+    int naps = 0, code;
+    while ((code = try_start(s, program)) != 0 && stk__data_file_try_again(code, &naps)) {
+    }
+    if (!code)
+        return STK_OK;
+    s->child = 0;
+    char what[PATH_BYTES + 32];
+    snprintf(what, sizeof what, "cannot start %s", program);
+    if (stk__data_file_is_shortage(code))
+        return stk__data_file_exhausted(code, NULL, what, err);
+    return system_error(err, what, code);
+}
+
 static stk_status start_locked(const stk__h5_helper *h, session *s, stk_error *err)
 {
     char *program = NULL;
     if (!h->program)
         STK_TRY(stk__h5_helper_find(&program, err));
-    int ends[2], code;
-    stk_status status = STK_OK;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
-        status = system_error(err, "cannot make a socket for " STK__H5_HELPER_NAME, errno);
-    } else {
-        if ((code = spawn(program ? program : h->program, ends[1], &s->child)) == 0) {
-            atomic_store(&s->fd, ends[0]);
-        } else {
-            status = stk_error_set(err, STK_IO, "cannot start %s: %s", program ? program : h->program, strerror(code));
-            close(ends[0]);
-        }
-        close(ends[1]);
-    }
+    const stk_status status = start_program(s, program ? program : h->program, err);
     stk__free(program);
     return status;
 }
@@ -219,12 +242,14 @@ static int end_locked(session *s, int patience_ms)
     const int fd = atomic_exchange(&s->fd, -1);
     const pid_t child = s->child;
     s->child = 0;
+    s->killed = false;
     if (fd >= 0)
         close(fd);
     if (child <= 0)
         return status;
     for (int waited = 0; !has_ended(child, &status); waited++) {
         if (waited >= patience_ms) {
+            s->killed = true;
             if (kill(-child, SIGKILL))
                 kill(child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -330,6 +355,14 @@ static stk_status died(asking *a)
     const int status = end_locked(a->session, DEATH_MS);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 used up its CPU time on this file");
+    /* Most often the helper itself names the call; this is left when it could not. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return stk_error_set(a->err, STK_CORRUPT,
+                             "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
+    /* The kernel does that where memory is short, which says nothing about the file. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->session->killed)
+        return stk_error_set(a->err, STK_NOMEM,
+                             STK__H5_HELPER_NAME " was killed from outside on this file: is the machine out of memory?");
     if (WIFSIGNALED(status))
         return stk_error_set(a->err, STK_CORRUPT, "libhdf5 crashed (signal %d) on this file", WTERMSIG(status));
     return stk_error_set(a->err, STK_CORRUPT, "libhdf5 ended its process (exit code %d) on this file",
@@ -342,13 +375,17 @@ static stk_status wait_ready(asking *a, short events)
     for (;;) {
         const int64_t left = a->deadline_ns - stk__now_ns();
         struct pollfd p = {.fd = a->fd, .events = events};
-        const int n = left <= 0 ? 0 : poll(&p, 1, (int)(left / 1000000) + 1);
+        const int n = left <= 0 ? 0 : poll(&p, 1, (int)STK_MIN(left / 1000000 + 1, (int64_t)LOOK_MS));
         if (n > 0)
             return STK_OK;
         if (n < 0 && errno != EINTR) {
             const int code = errno;
             end_locked(a->session, 0);
             return system_error(a->err, "cannot wait for " STK__H5_HELPER_NAME, code);
+        }
+        if (stk__interrupted()) {
+            end_locked(a->session, 0); /* it would answer a question that nobody asks any more */
+            return stk__interrupt_check(a->err);
         }
         if (left <= 0) {
             end_locked(a->session, 0);

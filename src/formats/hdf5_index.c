@@ -9,8 +9,11 @@
 
 #include <xxhash.h>
 
+#include "base/cache_dir.h"
 #include "base/mem.h"
+#include "formats/data_file.h"
 #include "formats/hdf5_index.h"
+#include "formats/index_cache.h"
 
 #include "base/banned.h"
 
@@ -32,7 +35,7 @@ typedef struct index_header {
     uint64_t size; /* of the message */
 } index_header;
 
-_Static_assert(sizeof(index_header) == 80, "no padding");
+_Static_assert(sizeof(index_header) == 88, "no padding");
 
 #define INDEX_MAGIC UINT64_C(0x315844354b545348) /* "HSTK5DX1" */
 enum { CHECKSUM_FROM = 16 };
@@ -72,7 +75,7 @@ bool stk__h5_cached_parse(const stk__h5_identity *id, const void *bytes, size_t 
 /* CACHE_DIR/HASH.stkh5, where HASH is the key. */
 static bool cached_path(const char *cache_dir, const stk__h5_identity *id, stk__text *out)
 {
-    stk__text_printf(out, "%s/%016llx%016llx.stkh5", cache_dir, (unsigned long long)id->key[0],
+    stk__text_printf(out, "%s/%016llx%016llx" STK__H5_INDEX_ENDING, cache_dir, (unsigned long long)id->key[0],
                      (unsigned long long)id->key[1]);
     return !out->failed;
 }
@@ -93,6 +96,8 @@ static bool cached_load(const char *cache_dir, const stk__h5_identity *id, stk__
                        stk__read_file(path.data, largest_answer(id->size_bytes) + sizeof(index_header), &bytes, &size,
                                       NULL) == STK_OK &&
                        stk__h5_cached_parse(id, bytes, size, out);
+    if (found)
+        stk__cache_dir_used(path.data);
     stk__free(bytes);
     stk__text_clear(&path);
     return found;
@@ -118,7 +123,7 @@ bool stk__h5_is_file(const char *path)
     int fd;
     stk__file_id id;
     /* Opening a pipe would wait for its other end. */
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || stk__file_open(path, &fd, &id, NULL) != STK_OK)
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || stk__data_file_open(path, &fd, &id, NULL) != STK_OK)
         return false;
     bool found = false;
     for (int64_t at = 0; !found && at <= id.size_bytes - SIGNATURE_BYTES; at = at ? 2 * at : 512) {
@@ -161,12 +166,16 @@ static bool make_absolute(const char *path, char out[PATH_BYTES])
 static stk_status identify(const char *path, stk__h5_identity *out, stk_error *err)
 {
     struct stat st;
-    if (stat(path, &st))
+    if (stat(path, &st)) {
+        if (stk__data_file_is_shortage(errno))
+            return stk__data_file_exhausted(errno, path, "cannot open", err);
         return stk_error_set(err, STK_IO, "cannot open: %s", strerror(errno));
+    }
     if (!S_ISREG(st.st_mode))
         return stk_error_set(err, STK_UNSUPPORTED, "cannot be read as HDF5: it is no regular file");
     out->size_bytes = st.st_size;
     out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    out->ctime_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
     out->inode = (uint64_t)st.st_ino;
     out->device = (uint64_t)st.st_dev;
     return STK_OK;
@@ -177,6 +186,8 @@ static stk_status make_key(wanted *w, stk_error *err)
 {
     char real[PATH_BYTES];
     stk__text t = STK__TEXT_INIT;
+    if (!realpath(w->path, real) && stk__data_file_is_shortage(errno))
+        return stk__data_file_exhausted(errno, w->path, "cannot open", err);
     if (!realpath(w->path, real))
         return stk_error_set(err, STK_IO, "cannot open: %s", strerror(errno));
     stk__text_write(&t, real, strlen(real) + 1);
@@ -198,7 +209,7 @@ static stk_status check_signature(const char *path, stk_error *err)
     if (stk__h5_is_file(path))
         return STK_OK;
     int fd;
-    STK_TRY(stk__file_open(path, &fd, NULL, err));
+    STK_TRY(stk__data_file_open(path, &fd, NULL, err));
     close(fd);
     return stk_error_set(err, STK_CORRUPT,
                          "is no HDF5 file: its signature is neither at the start nor at 512, 1024, "
@@ -303,6 +314,8 @@ static stk_status get(wanted *w, const char *cache_dir, stk__h5_file **out, stk_
 {
     stk__h5_file *file = NULL;
     STK_TRY(identify(w->path, &w->id, err));
+    if (stk__data_file_settle(w->id.mtime_ns)) /* it was written just now */
+        STK_TRY(identify(w->path, &w->id, err));
     if (!make_absolute(w->path, w->absolute))
         return stk_error_set(err, STK_INVALID, "its path is longer than %d bytes", PATH_BYTES);
     if (cache_dir)

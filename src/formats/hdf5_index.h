@@ -33,7 +33,7 @@ stk_status stk__h5_derive(stk__h5_file *file, stk__h5_draft *draft, int64_t size
 /* What a cached index must fit. */
 typedef struct stk__h5_identity {
     uint64_t key[2]; /* hash of the file's real path and the datasets asked for */
-    int64_t size_bytes, mtime_ns;
+    int64_t size_bytes, mtime_ns, ctime_ns;
     uint64_t inode, device;
 } stk__h5_identity;
 

@@ -492,6 +492,8 @@ static const rule dataset_rules[] = {
      sizeof(stk__h5_attribute), read_attribute},
     {STK__H5_DATASET_INDEX, TEXT, "kind of index", DATASET(index_kind), .max = TEXT_MAX},
     {STK__H5_DATASET_HAS_FILL, FLAG, "fill value set", DATASET(has_fill), .max = 1},
+    {STK__H5_DATASET_SOURCE, LIST, "file of a dataset", DATASET(sources), DATASET(source_count), STK__H5_MAX_SOURCES,
+     sizeof(char *), read_text},
     {0},
 };
 

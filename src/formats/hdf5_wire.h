@@ -10,7 +10,7 @@
 #define STK_FORMATS_HDF5_WIRE_H
 
 /* Goes up with every change of what follows; cached indexes of another version are made anew. */
-#define STK__H5_WIRE_VERSION 1
+#define STK__H5_WIRE_VERSION 2
 #define STK__H5_HELPER_NAME "stoker-hdf5"
 
 /* Limits of what either side accepts. */
@@ -18,6 +18,7 @@
 #define STK__H5_MAX_DATASETS 100000
 #define STK__H5_MAX_LEAVES 4096
 #define STK__H5_MAX_NAME 4096
+#define STK__H5_MAX_SOURCES 100000
 #define STK__H5_MAX_CHUNKS 100000000
 #define STK__H5_MAX_ELEMENT_BYTES (64u << 20)
 #define STK__H5_MAX_ATTRIBUTE_BYTES 65536
@@ -91,7 +92,8 @@ enum {
     STK__H5_DATASET_CHUNKS = 17,
     STK__H5_DATASET_ATTRIBUTE = 18, /* repeated: an ATTRIBUTE message */
     STK__H5_DATASET_INDEX = 19,     /* text for people: "v1 B-tree", "fixed array", ... where it can be told */
-    STK__H5_DATASET_HAS_FILL = 20   /* 1: the user set a fill value */
+    STK__H5_DATASET_HAS_FILL = 20,  /* 1: the user set a fill value */
+    STK__H5_DATASET_SOURCE = 21     /* repeated text: a file that the data of a virtual or external one lies in, as written */
 };
 enum {
     STK__H5_LAYOUT_COMPACT = 0,

@@ -15,6 +15,7 @@ typedef struct stk__record_index {
     stk__file_id id;
     uint64_t edge_hash; /* of the file's first and last 4 KiB */
     stk__extents extents;
+    int64_t stray;       /* tar: files that belong to no sample */
     stk__damage *damage; /* `file` is left 0 */
     size_t damage_count, damage_capacity;
     void *loaded; /* the index file that extents point into, or NULL */
@@ -58,8 +59,8 @@ stk__extents_frame stk__record_frame(stk__framing framing);
  * fit. False when there is none or anything about it is odd.
  */
 bool stk__record_index_load(const char *cache_dir, const char *path, stk__record_index *index);
-/* Keeps it there. Failures are no matter: the next open scans again. */
-void stk__record_index_save(const char *cache_dir, const char *path, const stk__record_index *index);
+/* Keeps it there. False is no matter: the next open scans again. */
+bool stk__record_index_save(const char *cache_dir, const char *path, const stk__record_index *index);
 
 /* The same on bytes. Parsing takes over `bytes` (from stk__alloc) when it returns true, else they stay the caller's. */
 bool stk__record_index_parse(void *bytes, size_t size, stk__record_index *index);

@@ -5,8 +5,10 @@
 
 #include <xxhash.h>
 
+#include "base/cache_dir.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/index_cache.h"
 #include "formats/record_index.h"
 #include "formats/tar.h"
 
@@ -25,6 +27,8 @@ typedef struct index_header {
     uint64_t edge_hash;
     int64_t records;
     uint64_t block_count, damage_count, data_size;
+    int64_t stray;
+    int64_t ctime_ns; /* of the data file */
 } index_header;
 
 typedef struct index_damage {
@@ -32,12 +36,12 @@ typedef struct index_damage {
     char message[sizeof((stk__damage *)0)->message];
 } index_damage;
 
-_Static_assert(sizeof(index_header) == 80, "no padding");
+_Static_assert(sizeof(index_header) == 96, "no padding");
 _Static_assert(sizeof(index_damage) == 184, "no padding");
 _Static_assert(sizeof(stk__extents_block) == 24, "no padding");
 
 #define INDEX_MAGIC UINT64_C(0x3158444e494b5453) /* "STKINDX1" */
-enum { INDEX_VERSION = 1, CHECKSUM_FROM = 16 };
+enum { INDEX_VERSION = 2, CHECKSUM_FROM = 16 };
 
 void stk__record_index_clear(stk__record_index *index)
 {
@@ -67,9 +71,12 @@ void stk__record_index_seal(void *bytes, size_t size)
 static bool header_fits(const index_header *h, size_t size, const stk__record_index *index)
 {
     if (h->magic != INDEX_MAGIC || h->version != INDEX_VERSION || h->framing != (uint32_t)index->framing ||
-        h->size_bytes != index->id.size_bytes || h->mtime_ns != index->id.mtime_ns || h->edge_hash != index->edge_hash)
+        h->size_bytes != index->id.size_bytes || h->mtime_ns != index->id.mtime_ns ||
+        h->ctime_ns != index->id.ctime_ns || h->edge_hash != index->edge_hash)
         return false;
     size_t left = size - sizeof *h;
+    if (h->stray < 0 || h->stray > index->id.size_bytes / STK__TAR_BLOCK)
+        return false;
     if (h->block_count > left / sizeof(stk__extents_block))
         return false;
     left -= h->block_count * sizeof(stk__extents_block);
@@ -134,6 +141,7 @@ bool stk__record_index_parse(void *bytes, size_t size, stk__record_index *index)
         index->extents = (stk__extents){0};
         return false;
     }
+    index->stray = h.stray;
     index->loaded = bytes;
     index->loaded_size = size;
     return true;
@@ -148,11 +156,13 @@ bool stk__record_index_format(const stk__record_index *index, void **out_bytes, 
         .framing = (uint32_t)index->framing,
         .size_bytes = index->id.size_bytes,
         .mtime_ns = index->id.mtime_ns,
+        .ctime_ns = index->id.ctime_ns,
         .edge_hash = index->edge_hash,
         .records = e->count,
         .block_count = e->block_count,
         .damage_count = index->damage_count,
         .data_size = e->data_size,
+        .stray = index->stray,
     };
     stk__text t = STK__TEXT_INIT;
     stk__text_write(&t, &h, sizeof h);
@@ -190,7 +200,7 @@ static bool index_path(const char *cache_dir, const char *path, stk__text *out)
     stk__text_puts(&absolute, path);
     if (!absolute.failed) {
         const XXH128_hash_t hash = XXH3_128bits(absolute.data, absolute.length);
-        stk__text_printf(out, "%s/%016llx%016llx.stkidx", cache_dir, (unsigned long long)hash.high64,
+        stk__text_printf(out, "%s/%016llx%016llx" STK__RECORD_INDEX_ENDING, cache_dir, (unsigned long long)hash.high64,
                          (unsigned long long)hash.low64);
     }
     const bool ok = !absolute.failed && !out->failed;
@@ -232,29 +242,30 @@ bool stk__record_index_load(const char *cache_dir, const char *path, stk__record
     stk__text file = STK__TEXT_INIT;
     size_t size = 0;
     void *bytes = index_path(cache_dir, path, &file) ? read_index(file.data, largest_index(index), &size) : NULL;
+    const bool good = bytes && stk__record_index_parse(bytes, size, index);
+    if (good)
+        stk__cache_dir_used(file.data);
+    else
+        stk__free(bytes);
     stk__text_clear(&file);
-    if (!bytes)
-        return false;
-    if (stk__record_index_parse(bytes, size, index))
-        return true;
-    stk__free(bytes);
-    return false;
+    return good;
 }
 
-void stk__record_index_save(const char *cache_dir, const char *path, const stk__record_index *index)
+bool stk__record_index_save(const char *cache_dir, const char *path, const stk__record_index *index)
 {
     stk__text file = STK__TEXT_INIT;
     void *bytes = NULL;
     size_t size = 0;
     stk__new_file f;
+    bool saved = false;
     if (index_path(cache_dir, path, &file) && stk__record_index_format(index, &bytes, &size) &&
         stk__make_parents(file.data, NULL) == STK_OK && stk__new_file_open(&f, file.data, NULL) == STK_OK) {
-        /* Commit would fsync; after a power cut the checksum tells as well. Abort then only closes. */
-        const bool whole = stk__new_file_write(&f, bytes, size, NULL) == STK_OK && fflush(f.stream) == 0;
-        if (whole)
-            rename(f.temp, f.path);
-        stk__new_file_abort(&f);
+        if (stk__new_file_write(&f, bytes, size, NULL) == STK_OK)
+            saved = stk__new_file_commit_unsynced(&f, NULL) == STK_OK; /* after a power cut the checksum tells */
+        else
+            stk__new_file_abort(&f);
     }
     stk__free(bytes);
     stk__text_clear(&file);
+    return saved;
 }

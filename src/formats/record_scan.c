@@ -418,6 +418,7 @@ static stk_status walk_member(scan *s, tar_sample *sample, const stk__tar_member
     const int64_t end = data + STK_MIN(stk__tar_padded(m->data_size), left);
     if (m->key.size)
         STK_TRY(add_member(s, sample, m, *offset, end, err));
+    s->index->stray += m->stray;
     *offset = end;
     return STK_OK;
 }

@@ -2,12 +2,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
 
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/data_file.h"
 #include "formats/record_index.h"
 #include "formats/tar.h"
 #include "formats/tfrecord.h"
@@ -21,6 +24,8 @@ struct stk__record_stream {
     char *path;
     int fd;
     bool is_stdin;
+    bool is_file;    /* a regular file by name: it can be looked at again */
+    stk__file_id id; /* of such a one, when it was opened */
     stk__framing framing;
     bool verify;
     bool started;  /* the first bytes were read and the compression is known */
@@ -49,6 +54,7 @@ struct stk__record_stream {
     stk__record_charge charge; /* NULL: nobody counts */
     void *charge_arg;
     stk__text key; /* tar: of the sample being gathered */
+    int64_t stray; /* tar: files that belong to no sample */
 };
 
 /* Completes an error with the place of the record that starts at `offset`. */
@@ -60,6 +66,15 @@ static stk_status at_record(const stk__record_stream *s, int64_t offset, stk_sta
         err->record = s->record;
     }
     return status;
+}
+
+static stk_status open_file(stk__record_stream *s, stk_error *err)
+{
+    struct stat st;
+    STK_TRY(stk__data_file_open_settled(s->path, &s->fd, &s->id, err));
+    /* Files of /proc and the like claim to be empty, and have a new time stamp each time. */
+    s->is_file = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && s->id.size_bytes > 0;
+    return STK_OK;
 }
 
 stk_status stk__record_stream_open(const char *path, stk__framing framing, bool verify, stk__record_stream **out,
@@ -79,7 +94,7 @@ stk_status stk__record_stream_open(const char *path, stk__framing framing, bool 
     if (!s->path || !s->window)
         status = stk__nomem(WINDOW, err);
     else if (!s->is_stdin)
-        status = stk__file_open(path, &s->fd, NULL, err);
+        status = open_file(s, err);
     if (status != STK_OK) {
         stk__record_stream_close(s);
         return status;
@@ -111,6 +126,11 @@ void stk__record_stream_limit(stk__record_stream *s, int64_t max_bytes)
     s->gathered_max = (size_t)max_bytes;
 }
 
+int64_t stk__record_stream_stray(const stk__record_stream *s)
+{
+    return s->stray;
+}
+
 void stk__record_stream_charge(stk__record_stream *s, stk__record_charge charge, void *arg)
 {
     s->charge = charge;
@@ -136,10 +156,19 @@ int64_t stk__record_stream_bytes(const stk__record_stream *s)
 static stk_status read_stored(stk__record_stream *s, uint8_t *to, size_t room, size_t *out, stk_error *err)
 {
     ssize_t n = 0;
-    while (!s->file_end && (n = read(s->fd, to, room)) < 0) {
+    while (!s->file_end) {
+        if (!s->is_file)
+            STK_TRY(stk__await_input(s->fd, err));
+        if ((n = read(s->fd, to, room)) >= 0)
+            break;
+        if (errno == ENOMEM)
+            return stk__data_file_exhausted(errno, s->path, "cannot read", err);
         if (errno != EINTR)
             return stk_error_set(err, STK_IO, "cannot read: %s", strerror(errno));
     }
+    /* Before anything is made of these bytes: a file that is written to meanwhile has another time stamp by now. */
+    if (s->is_file)
+        STK_TRY(stk__data_file_unchanged(s->fd, s->path, &s->id, err));
     s->file_end |= n == 0;
     s->stored_bytes += n;
     *out = (size_t)n;
@@ -488,6 +517,7 @@ static stk_status gather_member(stk__record_stream *s, const stk__tar_member *m,
     STK_TRY(grow_gathered(s, (size_t)(*have + whole + padding), err));
     memset(s->gathered + *have + whole, 0, (size_t)padding);
     *have += whole + padding;
+    s->stray += m->stray;
     return skip(s, 0, padding, err);
 }
 
@@ -503,6 +533,7 @@ static stk_status find_sample(stk__record_stream *s, stk__tar_member *m, stk_err
             return STK_OK;
         } else {
             const int64_t padded = stk__tar_padded(m->data_size);
+            s->stray += m->stray;
             STK_TRY(skip(s, (uint64_t)(m->head_size + m->data_size), (uint64_t)(padded - m->data_size), err));
         }
     }

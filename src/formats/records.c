@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/mem.h"
 #include "formats/file_pool.h"
+#include "formats/data_file.h"
+#include "formats/index_cache.h"
 #include "formats/record_index.h"
 
 #include "base/banned.h"
@@ -44,7 +47,7 @@ typedef struct indexing {
     atomic_int next_file;
     atomic_int first_failed; /* lowest number of a file that failed; files behind it need no index */
     atomic_bool cancelled;
-    atomic_int cached;
+    atomic_int cached, saved;
 
     pthread_mutex_t lock;
     /* guarded by lock */
@@ -117,8 +120,8 @@ static stk_status index_open_file(indexing *in, int32_t number, int fd, stk__sca
         return STK_OK;
     }
     STK_TRY(stk__record_scan(fd, file->path, buffers, on_progress, &progress, index, err));
-    if (cache_dir)
-        stk__record_index_save(cache_dir, file->path, index);
+    if (cache_dir && stk__record_index_save(cache_dir, file->path, index))
+        atomic_fetch_add(&in->saved, 1);
     return STK_OK;
 }
 
@@ -126,7 +129,7 @@ static stk_status index_file(indexing *in, int32_t number, stk__scan_buffers *bu
 {
     record_file *file = &in->records->files[number];
     int fd;
-    STK_TRY(stk__file_open(file->path, &fd, &file->index.id, err));
+    STK_TRY(stk__data_file_open_settled(file->path, &fd, &file->index.id, err));
     const stk_status status = index_open_file(in, number, fd, buffers, err);
     close(fd);
     return status;
@@ -269,6 +272,7 @@ stk_status stk__records_open(const stk__paths *paths, const stk__records_config 
                              stk_error *err)
 {
     stk__records *r = NULL;
+    const int64_t start_s = (int64_t)time(NULL);
     STK_TRY(records_new(paths, &r, err));
     indexing in = {.records = r, .config = config, .error_file = INT32_MAX};
     atomic_init(&in.first_failed, INT32_MAX);
@@ -276,6 +280,8 @@ stk_status stk__records_open(const stk__paths *paths, const stk__records_config 
     if (config->progress)
         in.bytes_total = total_size(r);
     stk_status status = index_all(&in, err);
+    if (atomic_load(&in.saved))
+        stk__index_cache_trim(config->cache_dir, config->cache_bytes, start_s, (size_t)atomic_load(&in.saved));
     pthread_mutex_destroy(&in.lock);
     if (status == STK_OK)
         status = sum_up(r, err);
@@ -340,6 +346,17 @@ const stk__damage *stk__records_damage(const stk__records *r, size_t i)
     return &r->damage[i];
 }
 
+int64_t stk__records_stray(const stk__records *r, int32_t *out_first)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < r->file_count; i++) {
+        if (sum == 0 && r->files[i].index.stray > 0)
+            *out_first = i;
+        sum += r->files[i].index.stray;
+    }
+    return sum;
+}
+
 int32_t stk__records_cached(const stk__records *r)
 {
     return r->cached;
@@ -396,9 +413,14 @@ void stk__records_release(stk__records *r, int32_t file)
     stk__file_pool_release(r->pool, file);
 }
 
-stk_status stk__records_recheck(stk__records *r, int32_t file, int fd, int64_t now_ns, stk_error *err)
+stk_status stk__records_recheck(stk__records *r, int32_t file, int fd, stk_error *err)
 {
-    return stk__file_pool_recheck(r->pool, file, fd, now_ns, err);
+    return stk__file_pool_recheck(r->pool, file, fd, err);
+}
+
+stk_status stk__records_recheck_lately(stk__records *r, int32_t file, int fd, int64_t now_ns, stk_error *err)
+{
+    return stk__file_pool_recheck_lately(r->pool, file, fd, now_ns, err);
 }
 
 stk_status stk__records_check_unchanged(stk__records *r, int32_t file, stk_error *err)

@@ -44,13 +44,14 @@ typedef struct stk__records_config {
     stk__framing framing;
     int threads;           /* files are scanned in parallel by this many threads */
     const char *cache_dir; /* where indexes are kept; NULL: nowhere */
+    uint64_t cache_bytes;  /* that all indexes there may take; 0: as stk__index_cache_trim says */
     /* Called now and then while scanning, from one thread at a time; may be NULL. Returning false cancels. */
     bool (*progress)(void *arg, int64_t bytes_done, int64_t bytes_total);
     void *progress_arg;
 } stk__records_config;
 
 /*
- * Indexes every file, or takes its index from the cache when size, mtime and the hash of the file's first and last
+ * Indexes every file, or takes its index from the cache when size, times and the hash of the file's first and last
  * bytes still fit. A cached index is untrusted input: anything odd in it means a new scan. New indexes are published
  * atomically; a cache that cannot be written is no error. Only plain files; fails on compressed ones.
  */
@@ -71,6 +72,8 @@ void stk__records_find_next(const stk__records *records, int64_t index, const st
                             stk__record_place *out);
 size_t stk__records_damage_count(const stk__records *records);
 const stk__damage *stk__records_damage(const stk__records *records, size_t i);
+/* Tar: files that belong to no sample; out_first is the number of the first archive that has some. */
+int64_t stk__records_stray(const stk__records *records, int32_t *out_first);
 /* How many files' indexes came from the cache. */
 int32_t stk__records_cached(const stk__records *records);
 /* Depends on names (without directories), sizes, header hashes and counts; not on mtimes or where the set lies. */
@@ -86,10 +89,12 @@ size_t stk__records_memory(const stk__records *records);
 stk_status stk__records_acquire(stk__records *records, int32_t file, int *out_fd, stk_error *err);
 void stk__records_release(stk__records *records, int32_t file);
 /*
- * CORRUPT with "changed since it was indexed" when size or mtime of an open file differ; from then on always. Looks every
- * 10 ms at most; now_ns INT64_MAX: looks in any case. For every read, since fresh bytes may well look sound.
+ * CORRUPT with "changed since it was indexed" when size or mtime of an open file differ; from then on always. For after
+ * the bytes were read, and before anybody sees them: see stk__file_pool_recheck.
  */
-stk_status stk__records_recheck(stk__records *records, int32_t file, int fd, int64_t now_ns, stk_error *err);
+stk_status stk__records_recheck(stk__records *records, int32_t file, int fd, stk_error *err);
+/* The same every 10 ms, for records whose check sums are looked at: see stk__file_pool_recheck_lately. */
+stk_status stk__records_recheck_lately(stk__records *records, int32_t file, int fd, int64_t now_ns, stk_error *err);
 /* CORRUPT with "changed since it was indexed" when size or mtime differ now, else OK. For a bad read's second look. */
 stk_status stk__records_check_unchanged(stk__records *records, int32_t file, stk_error *err);
 
@@ -110,6 +115,8 @@ stk_status stk__record_stream_next(stk__record_stream *stream, stk_bytes *out, i
                                    stk_error *err);
 /* Records larger than this end the stream with BUDGET; unlimited at first. */
 void stk__record_stream_limit(stk__record_stream *stream, int64_t max_bytes);
+/* Tar: files so far that belong to no sample. */
+int64_t stk__record_stream_stray(const stk__record_stream *stream);
 /* Bytes of the record that did so, as far as is known; 0: none did. */
 uint64_t stk__record_stream_too_large(const stk__record_stream *stream);
 /* Asked before a large record takes memory, with less than 0 when that is given back; NULL: nobody counts. */

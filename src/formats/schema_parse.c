@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "formats/json_bytes.h"
 #include "formats/schema.h"
 #include "formats/schema_impl.h"
 #include "kernels/convert.h"
@@ -34,66 +35,6 @@ static stk_status wanted(const place *at, const char *key, const char *what)
 
 /* ---- values ---- */
 
-static int digit_value(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Decodes base64 of at most `max` bytes; NUL-terminated. INVALID when it is none. */
-static stk_status read_base64(const json_t *value, size_t max, uint8_t **out, size_t *out_size)
-{
-    const char *text = json_string_value(value);
-    size_t length = text ? json_string_length(value) : 1;
-    if (length % 4 || length / 4 * 3 > max + 2)
-        return STK_INVALID;
-    uint8_t *data = stk__alloc(length / 4 * 3 + 1);
-    if (!data)
-        return STK_NOMEM;
-    size_t size = 0;
-    bool good = true;
-    for (size_t i = 0; good && i < length; i += 4) {
-        const bool last = i + 4 == length;
-        const int pads = last && text[i + 3] == '=' ? 1 + (text[i + 2] == '=') : 0;
-        uint32_t x = 0;
-        for (int k = 0; k < 4; k++) {
-            const int digit = k < 4 - pads ? digit_value(text[i + (size_t)k]) : 0;
-            good = good && digit >= 0;
-            x = x << 6 | (uint32_t)(digit & 63);
-        }
-        data[size] = (uint8_t)(x >> 16);
-        data[size + 1] = (uint8_t)(x >> 8);
-        data[size + 2] = (uint8_t)x;
-        size += 3 - (size_t)pads;
-    }
-    if (!good || size > max) {
-        stk__free(data);
-        return STK_INVALID;
-    }
-    data[size] = 0;
-    *out = data;
-    *out_size = size;
-    return STK_OK;
-}
-
-/* A string, or {"base64": ...}. */
-static stk_status read_bytes(const json_t *value, size_t max, uint8_t **out, size_t *out_size)
-{
-    if (json_is_object(value))
-        return read_base64(json_object_get(value, "base64"), max, out, out_size);
-    const size_t size = json_string_length(value);
-    if (!json_is_string(value) || size > max)
-        return STK_INVALID;
-    *out = (uint8_t *)stk__strndup(json_string_value(value), size);
-    *out_size = size;
-    return *out ? STK_OK : STK_NOMEM;
-}
-
 static stk_status failed(stk_status status, const place *at, const char *key, const char *what)
 {
     if (status == STK_INVALID)
@@ -105,7 +46,7 @@ static stk_status read_name(const json_t *object, const char *key, const place *
 {
     uint8_t *data = NULL;
     size_t size = 0;
-    stk_status status = read_bytes(json_object_get(object, key), STK__H5_MAX_NAME, &data, &size);
+    stk_status status = stk__json_read_bytes(json_object_get(object, key), STK__H5_MAX_NAME, &data, &size);
     if (status == STK_OK && (size == 0 || strlen((char *)data) != size)) {
         stk__free(data);
         status = STK_INVALID;
@@ -204,7 +145,7 @@ static stk_status read_strings(const json_t *object, const place *at, stk__h5_at
     for (int64_t i = 0; i < a->count; i++) {
         uint8_t *data = NULL;
         size_t length = 0;
-        STK_TRY(failed(read_bytes(json_array_get(values, (size_t)i), STK__H5_MAX_ATTRIBUTE_BYTES, &data, &length), at,
+        STK_TRY(failed(stk__json_read_bytes(json_array_get(values, (size_t)i), STK__H5_MAX_ATTRIBUTE_BYTES, &data, &length), at,
                        "values", "strings"));
         a->strings[i] = (stk_bytes){data, (int64_t)length};
     }
@@ -217,7 +158,7 @@ static stk_status read_numbers(const json_t *object, const place *at, stk_dtype 
     const size_t bytes = (size_t)a->count * a->size;
     if (base64) {
         size_t size = 0;
-        STK_TRY(failed(read_base64(base64, bytes, &a->data, &size), at, "base64", "base64 of all values"));
+        STK_TRY(failed(stk__json_read_base64(base64, bytes, &a->data, &size), at, "base64", "base64 of all values"));
         return size == bytes ? STK_OK : wanted(at, "base64", "base64 of as many values as the shape says");
     }
     if (!json_is_array(values) || json_array_size(values) != (size_t)a->count)
@@ -320,7 +261,7 @@ static stk_status read_fill(const json_t *object, const place *at, stk__schema_e
     if (bytes == 0 || e->kind == STK__H5_KIND_VLEN)
         return wanted(at, "fill", "none for values of variable length");
     if (json_is_string(fill)) {
-        STK_TRY(failed(read_base64(fill, bytes, &e->fill, &e->fill_size), at, "fill", "a number or base64 of a value"));
+        STK_TRY(failed(stk__json_read_base64(fill, bytes, &e->fill, &e->fill_size), at, "fill", "a number or base64 of a value"));
         return e->fill_size == bytes ? STK_OK : wanted(at, "fill", "base64 of one whole value");
     }
     e->fill = stk__calloc(1, bytes);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "formats/json_bytes.h"
 #include "formats/schema.h"
 #include "formats/schema_impl.h"
 #include "kernels/convert.h"
@@ -24,41 +25,9 @@ const char *const stk__schema_pad_names[] = {
     [STK__H5_PAD_SPACE] = "space",
 };
 
-static void put_base64(stk__text *t, const uint8_t *data, size_t size)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    stk__text_putc(t, '"');
-    for (size_t i = 0; i < size; i += 3) {
-        const size_t left = size - i;
-        const uint32_t x = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
-                           (left > 2 ? (uint32_t)data[i + 2] : 0);
-        const char four[4] = {digits[x >> 18], digits[x >> 12 & 63], left > 1 ? digits[x >> 6 & 63] : '=',
-                              left > 2 ? digits[x & 63] : '='};
-        stk__text_write(t, four, 4);
-    }
-    stk__text_putc(t, '"');
-}
-
-/* As a JSON string, or as {"base64": ...} where that would not give the same bytes. */
-static void put_bytes(stk__text *t, const uint8_t *data, size_t size)
-{
-    bool plain = true;
-    for (size_t i = 0, n; plain && i < size; i += n) {
-        n = stk__utf8_length(data + i, size - i);
-        plain = n > 0 && data[i] != 0;
-    }
-    if (plain) {
-        stk__text_json(t, (const char *)data, size);
-        return;
-    }
-    stk__text_puts(t, "{\"base64\": ");
-    put_base64(t, data, size);
-    stk__text_putc(t, '}');
-}
-
 static void put_name(stk__text *t, const char *name)
 {
-    put_bytes(t, (const uint8_t *)name, strlen(name));
+    stk__json_put_bytes(t, (const uint8_t *)name, strlen(name));
 }
 
 /* The value as an integer or a double; false when JSON has no number that reads back as the same bytes. */
@@ -118,7 +87,7 @@ static void put_numbers(stk__text *t, const stk__h5_attribute *a, stk_dtype dtyp
     }
     t->length = start;
     stk__text_puts(t, ", \"base64\": ");
-    put_base64(t, a->data, (size_t)a->count * a->size);
+    stk__json_put_base64(t, a->data, (size_t)a->count * a->size);
 }
 
 static void put_strings(stk__text *t, const stk__h5_attribute *a)
@@ -130,7 +99,7 @@ static void put_strings(stk__text *t, const stk__h5_attribute *a)
     stk__text_puts(t, ", \"values\": [");
     for (int64_t i = 0; i < a->count; i++) {
         stk__text_puts(t, i ? ", " : "");
-        put_bytes(t, a->strings[i].data, (size_t)a->strings[i].size);
+        stk__json_put_bytes(t, a->strings[i].data, (size_t)a->strings[i].size);
     }
     stk__text_putc(t, ']');
 }
@@ -176,7 +145,7 @@ static void put_fill(stk__text *t, const stk__schema_entry *e)
         return;
     t->length = start;
     stk__text_puts(t, ", \"fill\": ");
-    put_base64(t, e->fill, e->fill_size);
+    stk__json_put_base64(t, e->fill, e->fill_size);
 }
 
 static void put_filters(stk__text *t, const stk__schema_entry *e)

@@ -195,11 +195,12 @@ static void split_name(stk__tar_member *m)
     const uint8_t *p = m->name.data, *end = p + m->name.size, *base = end;
     while (base > p && base[-1] != '/')
         base--;
-    const uint8_t *dot = memchr(base, '.', (size_t)(end - base));
-    if (!dot || dot == base)
-        return;
     /* Notes about the whole archive, as WebDataset writes them. */
     if (base == p && m->name.size >= 4 && p[0] == '_' && p[1] == '_' && end[-1] == '_' && end[-2] == '_')
+        return;
+    const uint8_t *dot = memchr(base, '.', (size_t)(end - base));
+    m->stray = !dot || dot == base || memchr(p, 0, (size_t)m->name.size);
+    if (m->stray)
         return;
     m->key = (stk_bytes){p, dot - p};
     m->ext = (stk_bytes){dot + 1, end - dot - 1};
@@ -235,7 +236,7 @@ static stk__tar_found finish_head(const uint8_t *block, int64_t size, const pend
     /* Links, devices and directories have no data, whatever their size says. */
     out->data_size = type >= '1' && type <= '6' ? 0 : p->size >= 0 ? p->size : size;
     const bool slash = out->name.size > 0 && out->name.data[out->name.size - 1] == '/';
-    if ((type == '0' || type == 0 || type == '7') && !slash && !memchr(out->name.data, 0, (size_t)out->name.size))
+    if ((type == '0' || type == 0 || type == '7') && !slash)
         split_name(out);
     return STK__TAR_MEMBER;
 }
@@ -255,6 +256,7 @@ stk__tar_found stk__tar_head(const uint8_t *p, size_t n, stk__tar_member *out, s
     pending extra = {{NULL, 0}, -1};
     size_t at = 0;
     out->name = out->key = out->ext = (stk_bytes){NULL, 0};
+    out->stray = false;
     for (;;) {
         int64_t size;
         *out_need = at + STK__TAR_BLOCK;
@@ -320,6 +322,7 @@ stk_status stk__tar_next(stk__tar_reader *r, stk__tar_member *out, stk_bytes *ou
 /* ---- the writer ---- */
 
 struct stk__tar_writer {
+    stk__set_file *part; /* a file of a set, which is its owner; NULL: `file` */
     stk__new_file file;
     char *buffer;
     bool ended, failed;
@@ -348,6 +351,16 @@ stk_status stk__tar_writer_open(const char *path, stk__tar_writer **out, stk_err
         return status;
     }
     setvbuf(w->file.stream, w->buffer, _IOFBF, STREAM_BUFFER);
+    *out = w;
+    return STK_OK;
+}
+
+stk_status stk__tar_writer_part(stk__set_file *part, stk__tar_writer **out, stk_error *err)
+{
+    stk__tar_writer *w = stk__calloc(1, sizeof *w);
+    if (!w)
+        return stk__nomem(sizeof *w, err);
+    w->part = part;
     *out = w;
     return STK_OK;
 }
@@ -388,7 +401,8 @@ static void make_header(uint8_t block[STK__TAR_BLOCK], const char *name, size_t 
 
 static stk_status put(stk__tar_writer *w, const void *data, size_t size, stk_error *err)
 {
-    const stk_status status = stk__new_file_write(&w->file, data, size, err);
+    const stk_status status =
+        w->part ? stk__set_file_write(w->part, data, size, err) : stk__new_file_write(&w->file, data, size, err);
     w->failed |= status != STK_OK;
     return status;
 }
@@ -424,12 +438,12 @@ stk_status stk__tar_writer_end(stk__tar_writer *w, stk_error *err)
     if (w->failed) {
         status = stk_error_set(err, STK_IO, "an earlier write failed, so the file is not published");
         if (err)
-            snprintf(err->file, sizeof err->file, "%s", w->file.path);
+            snprintf(err->file, sizeof err->file, "%s", w->part ? stk__set_file_path(w->part) : w->file.path);
     } else {
         status = put(w, zeros, sizeof zeros, err);
     }
     if (status == STK_OK)
-        status = stk__new_file_sync(&w->file, err);
+        status = w->part ? stk__set_file_sync(w->part, err) : stk__new_file_sync(&w->file, err);
     w->ended = status == STK_OK;
     w->failed |= status != STK_OK;
     return status;

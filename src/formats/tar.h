@@ -9,6 +9,7 @@
 #include <stoker/types.h>
 
 #include "base/compiler.h"
+#include "formats/set_file.h"
 
 /* HEAD_MAX: all headers of one member, long names included. */
 enum { STK__TAR_BLOCK = 512, STK__TAR_HEAD_MAX = 128 << 10, STK__TAR_WHY = 160 };
@@ -16,12 +17,14 @@ enum { STK__TAR_BLOCK = 512, STK__TAR_HEAD_MAX = 128 << 10, STK__TAR_WHY = 160 }
 /*
  * One member of an archive. The views point into the bytes that were looked at, or into `joined`: not to be copied.
  * A file belongs to the sample that its name up to the first dot of the base name says: "a/b.seg.png" has the key "a/b"
- * and the extension "seg.png". Other members, names without a dot, and hidden ones have an empty key.
+ * and the extension "seg.png". Other members, names without a dot, and hidden ones have an empty key; so it is in
+ * WebDataset. A file whose name is to blame is `stray`: somebody may have meant it for a sample.
  */
 typedef struct stk__tar_member {
     int64_t head_size; /* of the headers before the data */
     int64_t data_size;
     stk_bytes name, key, ext;
+    bool stray;
     char joined[256];
 } stk__tar_member;
 
@@ -63,6 +66,8 @@ typedef struct stk__tar_writer stk__tar_writer;
 /* Bytes that one writer takes. */
 int64_t stk__tar_writer_memory(void);
 stk_status stk__tar_writer_open(const char *path, stk__tar_writer **out, stk_error *err);
+/* The same into a file of a set, which outlives the writer: `end` it, then `abort`; the set publishes the file. */
+stk_status stk__tar_writer_part(stk__set_file *part, stk__tar_writer **out, stk_error *err);
 /* A plain file. Names of more than 100 bytes and sizes of 8 GiB and more are written as GNU tar does. */
 stk_status stk__tar_writer_add(stk__tar_writer *w, const char *name, const void *data, size_t size, stk_error *err);
 /* Optional, before commit: everything to the disk. After it only the name is missing, so that files can appear together. */

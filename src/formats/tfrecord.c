@@ -45,6 +45,7 @@ stk_status stk__tfrecord_data(const uint8_t *data, size_t size, const uint8_t fo
 enum { STREAM_BUFFER = 64 << 10, DEFLATE_BUFFER = 64 << 10, DEFLATE_STATE = 272 << 10 };
 
 struct stk__tfrecord_writer {
+    stk__set_file *part; /* a file of a set, which is its owner; NULL: `file` */
     stk__new_file file;
     char *buffer; /* of file.stream; outlives it */
     bool deflating;
@@ -83,8 +84,8 @@ int64_t stk__tfrecord_writer_memory(stk__compression compression)
     return compression == STK__PLAIN ? plain : plain + DEFLATE_BUFFER + DEFLATE_STATE;
 }
 
-stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,
-                                     stk__tfrecord_writer **out, stk_error *err)
+static stk_status writer_new(const char *path, stk__compression compression, int level, stk__tfrecord_writer **out,
+                             stk_error *err)
 {
     if (level < -1 || level > 9) {
         stk_error_set(err, STK_INVALID, "compression level is %d, wanted -1 to 9", level);
@@ -95,14 +96,22 @@ stk_status stk__tfrecord_writer_open(const char *path, stk__compression compress
     stk__tfrecord_writer *w = stk__calloc(1, sizeof *w);
     if (!w)
         return stk__nomem(sizeof *w, err);
-    stk_status status = STK_OK;
+    const stk_status status = compression != STK__PLAIN ? start_deflate(w, compression, level, err) : STK_OK;
+    if (status != STK_OK) {
+        writer_free(w);
+        return status;
+    }
+    *out = w;
+    return STK_OK;
+}
+
+stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,
+                                     stk__tfrecord_writer **out, stk_error *err)
+{
+    stk__tfrecord_writer *w;
+    STK_TRY(writer_new(path, compression, level, &w, err));
     w->buffer = stk__alloc(STREAM_BUFFER);
-    if (!w->buffer)
-        status = stk__nomem(STREAM_BUFFER, err);
-    if (status == STK_OK && compression != STK__PLAIN)
-        status = start_deflate(w, compression, level, err);
-    if (status == STK_OK)
-        status = stk__new_file_open(&w->file, path, err);
+    const stk_status status = w->buffer ? stk__new_file_open(&w->file, path, err) : stk__nomem(STREAM_BUFFER, err);
     if (status != STK_OK) {
         writer_free(w);
         return status;
@@ -110,6 +119,19 @@ stk_status stk__tfrecord_writer_open(const char *path, stk__compression compress
     setvbuf(w->file.stream, w->buffer, _IOFBF, STREAM_BUFFER);
     *out = w;
     return STK_OK;
+}
+
+stk_status stk__tfrecord_writer_part(stk__set_file *part, stk__compression compression, int level,
+                                     stk__tfrecord_writer **out, stk_error *err)
+{
+    STK_TRY(writer_new(stk__set_file_path(part), compression, level, out, err));
+    (*out)->part = part;
+    return STK_OK;
+}
+
+static stk_status store(stk__tfrecord_writer *w, const void *data, size_t size, stk_error *err)
+{
+    return w->part ? stk__set_file_write(w->part, data, size, err) : stk__new_file_write(&w->file, data, size, err);
 }
 
 /* Runs deflate until it has taken all input, or until its end when finishing. */
@@ -120,7 +142,7 @@ static stk_status deflate_some(stk__tfrecord_writer *w, int flush, stk_error *er
         w->z.next_out = w->deflated;
         w->z.avail_out = DEFLATE_BUFFER;
         rc = deflate(&w->z, flush);
-        STK_TRY(stk__new_file_write(&w->file, w->deflated, DEFLATE_BUFFER - w->z.avail_out, err));
+        STK_TRY(store(w, w->deflated, DEFLATE_BUFFER - w->z.avail_out, err));
     } while (flush == Z_FINISH ? rc == Z_OK || rc == Z_BUF_ERROR : w->z.avail_in || w->z.avail_out == 0);
     return STK_OK;
 }
@@ -128,7 +150,7 @@ static stk_status deflate_some(stk__tfrecord_writer *w, int flush, stk_error *er
 static stk_status put(stk__tfrecord_writer *w, const void *data, size_t size, stk_error *err)
 {
     if (!w->deflating)
-        return stk__new_file_write(&w->file, data, size, err);
+        return store(w, data, size, err);
     const uint8_t *p = data;
     while (size) {
         const size_t piece = STK_MIN(size, (size_t)1 << 30); /* zlib counts in 32 bits */
@@ -173,13 +195,13 @@ stk_status stk__tfrecord_writer_end(stk__tfrecord_writer *w, stk_error *err)
     if (w->failed) {
         status = stk_error_set(err, STK_IO, "an earlier write failed, so the file is not published");
         if (err)
-            snprintf(err->file, sizeof err->file, "%s", w->file.path);
+            snprintf(err->file, sizeof err->file, "%s", w->part ? stk__set_file_path(w->part) : w->file.path);
     } else if (w->deflating) {
         w->z.avail_in = 0;
         status = deflate_some(w, Z_FINISH, err);
     }
     if (status == STK_OK)
-        status = stk__new_file_sync(&w->file, err);
+        status = w->part ? stk__set_file_sync(w->part, err) : stk__new_file_sync(&w->file, err);
     w->ended = status == STK_OK;
     w->failed |= status != STK_OK;
     return status;

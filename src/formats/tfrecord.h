@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "formats/records.h"
+#include "formats/set_file.h"
 
 enum { STK__TFRECORD_HEADER = 12, STK__TFRECORD_FOOTER = 4 };
 
@@ -20,6 +21,9 @@ typedef struct stk__tfrecord_writer stk__tfrecord_writer;
 /* Bytes that one writer takes. */
 int64_t stk__tfrecord_writer_memory(stk__compression compression);
 stk_status stk__tfrecord_writer_open(const char *path, stk__compression compression, int level,
+                                     stk__tfrecord_writer **out, stk_error *err);
+/* The same into a file of a set, which outlives the writer: `end` it, then `abort`; the set publishes the file. */
+stk_status stk__tfrecord_writer_part(stk__set_file *part, stk__compression compression, int level,
                                      stk__tfrecord_writer **out, stk_error *err);
 stk_status stk__tfrecord_writer_add(stk__tfrecord_writer *w, const void *data, size_t size, stk_error *err);
 /* Optional, before commit: everything to the disk. After it only the name is missing, so that files can appear together. */

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "g2p/g2p_impl.h"
@@ -78,6 +79,27 @@ static stk_status open_model(const stk_g2p_config *config, stk_g2p *g, stk_error
     return status;
 }
 
+static bool is_stopped(void *arg)
+{
+    const stk_g2p_config *c = arg;
+    return c->stopped(c->stopped_arg) != 0;
+}
+
+static stk_status open_files(stk_g2p_config *c, stk_g2p *g, stk_error *err)
+{
+    const stk__interrupt before = stk__interrupt_get();
+    if (c->stopped)
+        stk__interrupt_set((stk__interrupt){is_stopped, c});
+    const stk__g2p_memory memory = {c->charge, c->charge_arg};
+    stk_status status = STK_OK;
+    if (c->lexicon_count)
+        status = stk__lexicon_read(c->lexicons, c->lexicon_count, &memory, &g->lexicon, err);
+    if (status == STK_OK)
+        status = open_model(c, g, err);
+    stk__interrupt_set(before);
+    return status;
+}
+
 stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *err)
 {
     stk_g2p_config c;
@@ -87,14 +109,10 @@ stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *
         return stk__nomem(sizeof *g, err);
     atomic_init(&g->spare, NULL);
     const stk__g2p_memory memory = {c.charge, c.charge_arg};
-    stk_status status = STK_OK;
-    if (c.lexicon_count)
-        status = stk__lexicon_read(c.lexicons, c.lexicon_count, &memory, &g->lexicon, err);
+    stk_status status = open_files(&c, g, err);
     if (status == STK_OK && !c.model && !c.no_common)
         status =
             stk__lexicon_parse((const char *)stk__g2p_common, stk__g2p_common_size, "common.dict", &g->common, err);
-    if (status == STK_OK)
-        status = open_model(&c, g, err);
     /* What the lexicon holds is charged already. */
     if (status == STK_OK)
         status = stk__g2p_charge(&memory, (int64_t)(stk_g2p_bytes(g) - (g->lexicon ? stk__lexicon_bytes(g->lexicon) : 0)), err);

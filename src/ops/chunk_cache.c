@@ -1,6 +1,9 @@
 /*
  * A hash table of chunks and a list of those that nobody holds. Memory of chunks that go is used again for the next
  * of that size.
+ *
+ * A chunk that cannot be decoded stays in the table without its memory, as the reason why, so that its other rows fail at
+ * once with the same words. These have a list and a bound of their own: they are never in the way of chunks with data.
  */
 #include "ops/chunk_cache.h"
 
@@ -12,6 +15,9 @@
 
 /* Chunks of several datasets lie in one list; so many are looked at for one of the right size. */
 enum { USED_UP_LOOKS = 16 };
+/* Failures that are remembered take up to this part of the limit; a few always are. */
+enum { FAILED_PART = 32, FAILED_LEAST = 16 };
+#define FAILED_BYTES (sizeof(stk__chunk) + sizeof(stk_error))
 
 const stk_error stk__chunk_nomem = {
     .status = STK_NOMEM, .message = "out of memory: an error could not be kept", .offset = -1, .record = -1};
@@ -22,8 +28,14 @@ void stk__chunk_error_free(const stk_error *error)
         stk__free((void *)(uintptr_t)error);
 }
 
+/* By last use. */
+typedef struct chunk_list {
+    stk__chunk *oldest, *newest;
+} chunk_list;
+
 struct stk__chunk_cache {
     size_t limit;
+    size_t failed_most;
     bool keep;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -32,12 +44,24 @@ struct stk__chunk_cache {
     stk__chunk **buckets;
     size_t bucket_count, count; /* bucket_count is a power of two */
     size_t bytes;               /* of all chunks, and of what waits to be used again */
-    stk__chunk *oldest, *newest;
-    stk__chunk *spare; /* dead, by `chain`: memory to be used again */
+    chunk_list idle;            /* nobody holds them */
+    chunk_list failed;          /* of those without data; nobody holds them */
+    size_t failed_count;        /* without data, held or not */
+    stk__chunk *spare;          /* dead, by `chain`: memory to be used again */
     uint64_t moves;
     int waiting;
     int64_t hits, fills;
 };
+
+static size_t failed_most(size_t limit_bytes)
+{
+    return STK_MAX(limit_bytes / FAILED_PART / FAILED_BYTES, (size_t)FAILED_LEAST);
+}
+
+size_t stk__chunk_cache_memory(size_t limit_bytes)
+{
+    return limit_bytes + failed_most(limit_bytes) * FAILED_BYTES;
+}
 
 stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache **out, stk_error *err)
 {
@@ -45,6 +69,7 @@ stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache 
     if (!c)
         return stk__nomem(sizeof *c, err);
     c->limit = limit_bytes;
+    c->failed_most = failed_most(limit_bytes);
     c->keep = keep;
     c->bucket_count = 64;
     c->moves = 1;
@@ -158,27 +183,61 @@ static void remove_from_table(stk__chunk_cache *c, stk__chunk *chunk)
     c->count--;
 }
 
-/* ---- the list of those that nobody holds ---- */
+/* ---- the lists of those that nobody holds ---- */
+
+/* The list that it is in, or belongs to. Only a failure has no data. */
+static chunk_list *list_of(stk__chunk_cache *c, const stk__chunk *chunk)
+{
+    return chunk->data ? &c->idle : &c->failed;
+}
 
 static void unlist(stk__chunk_cache *c, stk__chunk *chunk)
 {
-    *(chunk->older ? &chunk->older->newer : &c->oldest) = chunk->newer;
-    *(chunk->newer ? &chunk->newer->older : &c->newest) = chunk->older;
+    chunk_list *list = list_of(c, chunk);
+    *(chunk->older ? &chunk->older->newer : &list->oldest) = chunk->newer;
+    *(chunk->newer ? &chunk->newer->older : &list->newest) = chunk->older;
     chunk->newer = chunk->older = NULL;
 }
 
-/* Chunks that were used up, or hold nothing, go first. */
+/* Chunks that were used up, or hold nothing that is any good, go first. */
 static void enlist(stk__chunk_cache *c, stk__chunk *chunk)
 {
-    const bool first_to_go = chunk->left <= 0 || chunk->error;
+    chunk_list *list = list_of(c, chunk);
+    const bool first_to_go = chunk->data && (chunk->left <= 0 || chunk->error);
     if (first_to_go) {
-        chunk->newer = c->oldest;
-        *(c->oldest ? &c->oldest->older : &c->newest) = chunk;
-        c->oldest = chunk;
+        chunk->newer = list->oldest;
+        *(list->oldest ? &list->oldest->older : &list->newest) = chunk;
+        list->oldest = chunk;
     } else {
-        chunk->older = c->newest;
-        *(c->newest ? &c->newest->newer : &c->oldest) = chunk;
-        c->newest = chunk;
+        chunk->older = list->newest;
+        *(list->newest ? &list->newest->newer : &list->oldest) = chunk;
+        list->newest = chunk;
+    }
+}
+
+/* ---- failures ---- */
+
+/* Whether it would fail in the same way again. Memory, and reading from a disk far away, may do better next time. */
+static bool is_final(const stk_error *error)
+{
+    return error && error->status != STK_NOMEM && error->status != STK_IO && error->status != STK_CANCELLED;
+}
+
+/* Gives back the memory of a chunk that nobody holds, and keeps why there is nothing in it. */
+static void keep_failure(stk__chunk_cache *c, stk__chunk *chunk)
+{
+    c->bytes -= chunk->bytes + chunk->heap_bytes;
+    stk__free(chunk->data);
+    stk__free(chunk->heap);
+    chunk->data = chunk->heap = NULL;
+    chunk->bytes = chunk->heap_bytes = 0;
+    c->failed_count++;
+    while (c->failed_count > c->failed_most && c->failed.oldest) {
+        stk__chunk *oldest = c->failed.oldest;
+        unlist(c, oldest);
+        remove_from_table(c, oldest);
+        free_chunk(c, oldest);
+        c->failed_count--;
     }
 }
 
@@ -233,6 +292,12 @@ static bool may_go(const stk__chunk *chunk, bool gently)
     return chunk && (!gently || chunk->left <= 0 || chunk->error);
 }
 
+/* Chunks that have memory: while there are any, some of it will be released. */
+static size_t live_count(const stk__chunk_cache *c)
+{
+    return c->count - c->failed_count;
+}
+
 /* Memory of that size, within the limit; NULL: there is none now. */
 static stk__chunk *take_memory(stk__chunk_cache *c, size_t bytes, bool gently)
 {
@@ -241,24 +306,24 @@ static stk__chunk *take_memory(stk__chunk_cache *c, size_t bytes, bool gently)
         return chunk;
     /* Memory of chunks that are used up is taken before new memory, so that reading in order needs little. */
     int looks = c->keep && c->bytes + bytes <= c->limit ? 0 : USED_UP_LOOKS;
-    for (chunk = c->oldest; may_go(chunk, true) && looks > 0; chunk = chunk->newer, looks--) {
+    for (chunk = c->idle.oldest; may_go(chunk, true) && looks > 0; chunk = chunk->newer, looks--) {
         if (chunk->bytes != bytes)
             continue;
         retire(c, chunk);
         return take_spare(c, bytes);
     }
-    while (c->bytes + bytes > c->limit && may_go(c->oldest, gently)) {
-        retire(c, c->oldest);
+    while (c->bytes + bytes > c->limit && may_go(c->idle.oldest, gently)) {
+        retire(c, c->idle.oldest);
         chunk = take_spare(c, bytes);
         if (chunk)
             return chunk;
         free_spares(c);
     }
-    if (c->bytes + bytes > c->limit && (c->count > 0 || gently))
+    if (c->bytes + bytes > c->limit && (live_count(c) > 0 || gently))
         return NULL;
     /* Out of memory inside the limit: what nobody holds must go, since nobody would tell of it by a release. */
-    while (!(chunk = new_chunk(bytes)) && !gently && c->oldest) {
-        retire(c, c->oldest);
+    while (!(chunk = new_chunk(bytes)) && !gently && c->idle.oldest) {
+        retire(c, c->idle.oldest);
         free_spares(c);
     }
     c->bytes += chunk ? bytes : 0;
@@ -273,7 +338,7 @@ static stk_status start_locked(stk__chunk_cache *c, const stk__chunk_wish *wish,
     stk__chunk *chunk = take_memory(c, wish->bytes, wish->gently);
     if (!chunk) {
         *out_state = STK__CHUNK_FULL;
-        return c->count > 0 || wish->gently ? STK_OK : stk__nomem(wish->bytes, err);
+        return live_count(c) > 0 || wish->gently ? STK_OK : stk__nomem(wish->bytes, err);
     }
     chunk->key = wish->key;
     chunk->left = wish->rows;
@@ -329,6 +394,8 @@ void stk__chunk_cache_release(stk__chunk_cache *c, stk__chunk *chunk, int64_t ro
     pthread_mutex_lock(&c->lock);
     chunk->left -= rows;
     if (--chunk->holders == 0) {
+        if (chunk->data && is_final(chunk->error))
+            keep_failure(c, chunk);
         enlist(c, chunk);
         tell_locked(c);
     }

@@ -17,7 +17,7 @@ typedef struct stk__chunk_key {
 /* A chunk in memory. Who holds it may read it; who was told to fill it writes it until it is published. */
 typedef struct stk__chunk {
     stk__chunk_key key;
-    uint8_t *data; /* as many bytes as were asked for */
+    uint8_t *data; /* as many bytes as were asked for; NULL: it failed before */
     bool plain;    /* nothing is left to be undone */
     uint8_t *heap; /* what its values of variable length point into; freed with it */
     size_t heap_bytes;
@@ -44,6 +44,8 @@ void stk__chunk_error_free(const stk_error *error);
  */
 stk_status stk__chunk_cache_new(size_t limit_bytes, bool keep, stk__chunk_cache **out, stk_error *err);
 void stk__chunk_cache_free(stk__chunk_cache *c);
+/* What one of that limit takes at most: chunks, and why others could not be decoded. */
+size_t stk__chunk_cache_memory(size_t limit_bytes);
 
 typedef enum stk__chunk_state {
     STK__CHUNK_READY, /* held, to be read */
@@ -66,7 +68,10 @@ typedef struct stk__chunk_wish {
  */
 stk_status stk__chunk_cache_get(stk__chunk_cache *c, const stk__chunk_wish *wish, stk__chunk_state *out_state,
                                 stk__chunk **out, stk_error *err);
-/* The caller filled it: data, or an error that is the cache's from now on. */
+/*
+ * The caller filled it: data, or an error that is the cache's from now on. An error that will not be another next time is
+ * remembered: the chunk is READY with it, and its memory is given back.
+ */
 void stk__chunk_cache_publish(stk__chunk_cache *c, stk__chunk *chunk);
 /* `rows` of it were taken. */
 void stk__chunk_cache_release(stk__chunk_cache *c, stk__chunk *chunk, int64_t rows);

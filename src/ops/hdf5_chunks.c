@@ -80,18 +80,21 @@ static bool is_edge(const stk__h5_dataset *d, uint64_t number)
     return false;
 }
 
-/* Reads bytes of a file that must not have changed. */
-stk_status stk__h5_read_bytes(const stk_call *call, int32_t file, uint8_t *out, size_t size, int64_t offset,
+stk_status stk__h5_read_bytes(const stk_call *call, int32_t file, uint8_t *out, size_t size, int64_t offset, bool look,
                               stk_error *err)
 {
     const stk__h5_source *s = call->state;
     int fd;
     STK_TRY(stk__file_pool_acquire(s->pool, file, &fd, err));
     stk_status status = stk__pread_full(fd, out, size, offset, s->indexes[file]->path, err);
-    if (status == STK_OK)
-        status = stk__file_pool_recheck(s->pool, file, fd, stk__now_ns(), err);
-    else
-        stk__file_pool_recheck(s->pool, file, fd, INT64_MAX, err); /* a better reason, if there is one */
+    stk_error changed;
+    stk_error_clear(&changed);
+    const stk_status same =
+        look || status != STK_OK ? stk__file_pool_recheck(s->pool, file, fd, &changed) : STK_OK;
+    if (same != STK_OK) { /* the better reason, when both failed */
+        status = same;
+        *err = changed;
+    }
     stk__file_pool_release(s->pool, file);
     call->host->count_read(call, (int64_t)size);
     return status;
@@ -112,7 +115,7 @@ static bool read_chunk(const stk_call *call, const stk__h5_claim *c, int slot, s
     const size_t size = (size_t)stored->size;
     *status = stk__grow((void **)&r->stored[slot], &r->stored_capacity[slot], size, 1) ? STK_OK : stk__nomem(size, err);
     if (*status == STK_OK)
-        *status = stk__h5_read_bytes(call, c->file, r->stored[slot], size, (int64_t)stored->address, err);
+        *status = stk__h5_read_bytes(call, c->file, r->stored[slot], size, (int64_t)stored->address, true, err);
     const bool raw = d->raw_edges && is_edge(d, c->chunk->key.number);
     *job = (stk__h5_job){.filters = d->filters,
                          .filter_count = raw ? 0 : d->filter_count,
@@ -139,6 +142,8 @@ static stk_status ask_library(const stk_call *call, int32_t file, const stk__h5_
     if (status == STK_OK)
         status = stk__h5_library_rows(s->helper, s->indexes[file]->path, d, first, rows, s->cache_limit, chunk->data,
                                       &chunk->heap, &chunk->heap_bytes, err);
+    if (status == STK_OK) /* libhdf5 looks at nothing itself */
+        status = stk__file_pool_check_unchanged(s->pool, file, err);
     if (status != STK_OK && stk__now_ns() - start > HANG_NS)
         atomic_store(&part->given_up, true); /* every further chunk would take as long */
     call->host->count_read(call, rows * (int64_t)d->row_bytes);

@@ -156,7 +156,7 @@ static stk_status read_run(const stk_call *call, const stk__h5_part *part, size_
     const int64_t offset = d->way == STK__H5_BY_MEMORY ? 0 : row_offset(d, p->row);
     const int direct = d->way == STK__H5_BY_PLACE && offset >= 0 ? plain_field(s, part) : -1;
     if (direct >= 0 && stk__h5_run_of(r, stk__h5_outs(r, (size_t)direct), d->row_bytes, from, from + n) == n)
-        return stk__h5_read_bytes(call, p->file, stk__h5_outs(r, (size_t)direct)[p->sample], bytes, offset, err);
+        return stk__h5_read_bytes(call, p->file, stk__h5_outs(r, (size_t)direct)[p->sample], bytes, offset, false, err);
     uint8_t *data = d->compact + (d->way == STK__H5_BY_MEMORY ? (size_t)p->row * d->row_bytes : 0);
     if (d->way == STK__H5_BY_PLACE) {
         data = stk_scratch(call, bytes, err);
@@ -165,7 +165,7 @@ static stk_status read_run(const stk_call *call, const stk__h5_part *part, size_
         if (offset < 0)
             stk__h5_fill(d, data, n * (size_t)d->row_elements);
         else
-            STK_TRY(stk__h5_read_bytes(call, p->file, data, bytes, offset, err));
+            STK_TRY(stk__h5_read_bytes(call, p->file, data, bytes, offset, false, err));
     }
     for (size_t k = 0; k < s->field_count; k++) {
         if (!part->leaves[k])
@@ -180,28 +180,60 @@ static stk_status read_run(const stk_call *call, const stk__h5_part *part, size_
     return STK_OK;
 }
 
+/* Looks once at a file of which rows places[from, to) were read: bytes of another version of it go nowhere. */
+static void look_at_file(const stk_call *call, size_t from, size_t to)
+{
+    const stk__h5_source *s = call->state;
+    stk__h5_reader *r = call->worker;
+    const int32_t file = r->places[from].file;
+    stk_error error;
+    int fd;
+    stk_error_clear(&error);
+    stk_status status = stk__file_pool_acquire(s->pool, file, &fd, &error);
+    if (status == STK_OK) {
+        status = stk__file_pool_recheck(s->pool, file, fd, &error);
+        stk__file_pool_release(s->pool, file);
+    }
+    if (status != STK_OK)
+        stk__h5_rows_failed(r, from, to, &error);
+}
+
+/* How many rows from places[i] on lie one behind the other, in one block. */
+static size_t rows_together(const stk__h5_reader *r, const stk__h5_dataset *d, size_t i)
+{
+    const stk__h5_row_place *p = &r->places[i];
+    const int64_t most = STK_MAX(RUN_BYTES / (int64_t)STK_MAX(d->row_bytes, 1), 1);
+    size_t n = 1;
+    while (i + n < r->count && p[n].file == p->file && p[n].row == p->row + (int64_t)n && (int64_t)n < most &&
+           p[n].row / d->block_rows == p->row / d->block_rows)
+        n++;
+    return n;
+}
+
 /* Datasets whose rows can be read where they lie. */
 static void read_places(const stk_call *call, size_t dataset)
 {
     const stk__h5_source *s = call->state;
     stk__h5_reader *r = call->worker;
-    for (size_t i = 0, n; i < r->count; i += n) {
+    for (size_t i = 0, first = 0, n; i < r->count; i += n) {
         const stk__h5_row_place *p = &r->places[i];
         const stk__h5_part *part = stk__h5_part_of(s, p->file, dataset);
         const stk__h5_dataset *d = part->dataset;
+        if (p->file != r->places[first].file)
+            first = i;
         n = 1;
         if (stk__h5_in_chunks(d))
             continue;
-        const int64_t most = STK_MAX(RUN_BYTES / (int64_t)STK_MAX(d->row_bytes, 1), 1);
-        while (i + n < r->count && p[n].file == p->file && p[n].row == p->row + (int64_t)n && (int64_t)n < most &&
-               p[n].row / d->block_rows == p->row / d->block_rows)
-            n++;
+        n = rows_together(r, d, i);
         stk_error error;
         stk_error_clear(&error);
-        if (read_run(call, part, i, n, &error) == STK_OK)
-            continue;
-        snprintf(error.file, sizeof error.file, "%s", s->indexes[p->file]->path);
-        stk__h5_rows_failed(r, i, i + n, &error);
+        if (read_run(call, part, i, n, &error) != STK_OK) {
+            snprintf(error.file, sizeof error.file, "%s", s->indexes[p->file]->path);
+            stk__h5_rows_failed(r, i, i + n, &error);
+        }
+        const bool last = i + n == r->count || r->places[i + n].file != p->file;
+        if (last && d->way == STK__H5_BY_PLACE)
+            look_at_file(call, first, i + n);
     }
 }
 
@@ -412,6 +444,8 @@ static void finish_field(const stk_call *call, size_t field)
             continue;
         }
         stk__h5_make_values(&c, field, leaf, i, i + n);
+        if (heap && stk__file_pool_recheck(s->pool, file, c.fd, &error) != STK_OK)
+            stk__h5_rows_failed(r, i, i + n, &error);
         if (heap)
             stk__file_pool_release(s->pool, file);
     }

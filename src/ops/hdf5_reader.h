@@ -73,8 +73,11 @@ void stk__h5_rows_failed(stk__h5_reader *r, size_t from, size_t to, const stk_er
 
 /* ---- chunks (hdf5_chunks.c) ---- */
 
-/* Reads bytes of a file that must not have changed. */
-stk_status stk__h5_read_bytes(const stk_call *call, int32_t file, uint8_t *out, size_t size, int64_t offset,
+/*
+ * Reads bytes of a file that must not have changed. `look`: it is looked at then, so that they are what was indexed; else
+ * the caller sees to that when it has read all that it needs.
+ */
+stk_status stk__h5_read_bytes(const stk_call *call, int32_t file, uint8_t *out, size_t size, int64_t offset, bool look,
                               stk_error *err);
 /* What to ask the cache for. `gently`: see there. */
 stk__chunk_wish stk__h5_wish(int32_t file, size_t dataset, const stk__h5_dataset *d, uint64_t number, bool gently);

@@ -1,10 +1,13 @@
 /* hdf5: read rows of HDF5 datasets, chunks decoded by the workers. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "formats/file_look.h"
+#include "formats/index_cache.h"
 #include "ops/hdf5_source.h"
 
 #include "base/banned.h"
@@ -93,11 +96,18 @@ static stk_status index_files(const stk_call *call, stk_error *err)
     s->firsts = stk__calloc(n + 1, sizeof *s->firsts);
     if (!s->indexes || !s->parts || !s->firsts)
         return stk__nomem(n * s->dataset_count * sizeof *s->parts, err);
+    const int64_t start_s = (int64_t)time(NULL);
     for (size_t i = 0; i < n; i++) {
         if (!call->host->progress(call, "indexing", (int64_t)i, (int64_t)n))
             return call->host->fail(err, STK_CANCELLED, "the run was cancelled");
         STK_TRY(add_file(call, s->files.items[i], err));
     }
+    size_t saved = 0;
+    for (int32_t i = 0; i < s->file_count; i++)
+        saved += !s->indexes[i]->cached;
+    const char *cache_dir = call->host->open_info(call)->cache_dir;
+    if (cache_dir && saved)
+        stk__index_cache_trim(cache_dir, 0, start_s, saved);
     return STK_OK;
 }
 
@@ -321,23 +331,21 @@ static int64_t hdf5_memory(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
     const size_t workers = (size_t)call->host->open_info(call)->threads * stk__h5_worker_memory(s);
-    size_t sum = s->cache_limit + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
+    const size_t cache = s->cache ? stk__chunk_cache_memory(s->cache_limit) : 0;
+    size_t sum = cache + workers + stk__file_pool_memory(s->pool) + (s->model ? s->model->memory : 0);
     for (int32_t i = 0; i < s->file_count; i++)
         sum += s->indexes[i]->memory;
     return (int64_t)sum;
 }
 
-/* Names without directories, sizes, shapes and where chunks lie. */
+/* Names without directories, sizes, first and last bytes, shapes and where chunks lie. */
 static uint64_t hdf5_fingerprint(const stk_call *call)
 {
     const stk__h5_source *s = call->state;
     uint64_t h = 0;
     for (int32_t f = 0; f < s->file_count; f++) {
         const stk__h5_file *file = s->indexes[f];
-        const char *slash = strrchr(file->path, '/');
-        const char *name = slash ? slash + 1 : file->path;
-        h = stk__mix(h, XXH3_64bits(name, strlen(name)));
-        h = stk__mix(h, (uint64_t)file->id.size_bytes);
+        h = stk__look_contents(h, file->path);
         for (size_t i = 0; i < s->dataset_count; i++) {
             const stk__h5_dataset *d = &file->datasets[i];
             h = stk__mix(h, XXH3_64bits(d->dims, sizeof *d->dims * (size_t)d->rank));
@@ -346,6 +354,43 @@ static uint64_t hdf5_fingerprint(const stk_call *call)
             h = stk__mix(h, XXH3_64bits(d->chunks, sizeof *d->chunks * d->chunk_count));
         }
     }
+    return h;
+}
+
+/*
+ * A file that a dataset has its data in. Its name may count from the directory of the HDF5 file or from that of the process: both are
+ * looked at. One that stands for many, by a pattern, cannot be followed, so nothing is known to be the same then.
+ */
+static uint64_t stamp_source(const stk_call *call, uint64_t h, const char *file, const char *source, int64_t *newest_ns)
+{
+    if (strchr(source, '%')) {
+        if (!call->host->open_info(call)->cache_file)
+            return h;
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        return stk__mix(stk__mix(h, (uint64_t)now.tv_sec), (uint64_t)now.tv_nsec);
+    }
+    h = stk__look_stamp(h, source, newest_ns);
+    const char *slash = strrchr(file, '/');
+    if (source[0] == '/' || !slash)
+        return h;
+    stk__text path = STK__TEXT_INIT;
+    stk__text_printf(&path, "%.*s/%s", (int)(slash - file), file, source);
+    h = stk__look_stamp(h, path.failed ? "-" : path.data, newest_ns);
+    stk__text_clear(&path);
+    return h;
+}
+
+static uint64_t hdf5_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stk__h5_source *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; i < s->files.count; i++)
+        h = stk__look_stamp(h, s->files.items[i], newest_ns);
+    for (int32_t f = 0; f < s->file_count; f++)
+        for (size_t i = 0; i < s->dataset_count; i++)
+            for (size_t k = 0; s->is_read[i] && k < s->indexes[f]->datasets[i].source_count; k++)
+                h = stamp_source(call, h, s->indexes[f]->path, s->indexes[f]->datasets[i].sources[k], newest_ns);
     return h;
 }
 
@@ -399,4 +444,5 @@ const stk_op stk__op_hdf5 = {
     .memory = hdf5_memory,
     .fingerprint = hdf5_fingerprint,
     .damage = hdf5_damage,
+    .stamp = hdf5_stamp,
 };

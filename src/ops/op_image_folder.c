@@ -1,9 +1,6 @@
 /* image_folder: read pictures from directories, one for each class, or without classes. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -11,6 +8,7 @@
 #include "engine/op.h"
 #include "formats/extension.h"
 #include "formats/folder.h"
+#include "formats/data_file.h"
 
 #include "base/banned.h"
 
@@ -23,6 +21,10 @@ typedef struct {
     stk__folder *folder;
     int image, label, path;
     bool image_needed, label_needed, path_needed;
+
+    /* fingerprint and stamp alone */
+    stk__folder_seen seen;
+    bool looked;
 } folder_state;
 
 static stk_status folder_schema(stk_plan *plan, const stk_host *host, void *state, stk_error *err)
@@ -121,39 +123,29 @@ static int64_t folder_count(const stk_call *call)
     return stk__folder_count(s->folder);
 }
 
-static stk_status io_error(const char *what, int code, stk_error *err)
-{
-    return stk_error_set(err, STK_IO, "%s: %s", what, strerror(code));
-}
-
-/* The whole file into memory of the batch. */
-static stk_status read_image(const stk_call *call, stk_sample *sample, int fd, int64_t size, stk_error *err)
+/* The whole file into memory of the batch. It is looked at after that: bytes of two versions of it go nowhere. */
+static stk_status read_image(const stk_call *call, stk_sample *sample, int fd, const stk__file_id *id, stk_error *err)
 {
     const folder_state *s = call->state;
-    uint8_t *data = stk_bytes_block(call, s->image, (size_t)size, err);
+    const char *path = sample->origin.file;
+    uint8_t *data = stk_bytes_block(call, s->image, (size_t)id->size_bytes, err);
     if (!data)
         return err->status;
-    STK_TRY(stk__pread_full(fd, data, (size_t)size, 0, sample->origin.file, err));
-    call->host->count_read(call, size);
-    stk_set_bytes(call, sample, s->image, data, size, true);
+    const stk_status status = stk__pread_full(fd, data, (size_t)id->size_bytes, 0, path, err);
+    STK_TRY(stk__data_file_unchanged(fd, path, id, err)); /* the better reason, when both failed */
+    STK_TRY(status);
+    call->host->count_read(call, id->size_bytes);
+    stk_set_bytes(call, sample, s->image, data, id->size_bytes, true);
     return STK_OK;
 }
 
 static stk_status open_image(const stk_call *call, stk_sample *sample, stk_error *err)
 {
-    struct stat st;
-    const int fd = open(sample->origin.file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
-    if (fd < 0)
-        return io_error("cannot open", errno, err);
-    stk_status status = STK_OK;
-    if (fstat(fd, &st) != 0)
-        status = io_error("cannot stat", errno, err);
-    else if (!S_ISREG(st.st_mode))
-        status = stk_error_set(err, STK_IO, "is no regular file any more");
-    else
-        sample->origin.size_bytes = st.st_size;
-    if (status == STK_OK)
-        status = read_image(call, sample, fd, st.st_size, err);
+    stk__file_id id;
+    int fd;
+    STK_TRY(stk__data_file_open_regular(sample->origin.file, &fd, &id, err));
+    sample->origin.size_bytes = id.size_bytes;
+    const stk_status status = read_image(call, sample, fd, &id, err);
     close(fd);
     return status;
 }
@@ -224,10 +216,27 @@ static int64_t folder_memory(const stk_call *call)
     return (int64_t)stk__folder_memory(s->folder);
 }
 
+/* Names alone where no picture is read. The look is kept for the stamp, which is asked next, so that files are met once. */
 static uint64_t folder_fingerprint(const stk_call *call)
 {
-    const folder_state *s = call->state;
-    return stk__folder_fingerprint(s->folder);
+    folder_state *s = call->state;
+    if (!s->image_needed)
+        return stk__folder_names(s->folder);
+    stk__folder_look(s->folder, call->host->open_info(call)->threads, true, &s->seen);
+    s->looked = true;
+    return s->seen.contents;
+}
+
+static uint64_t folder_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    folder_state *s = call->state;
+    if (!s->image_needed)
+        return 0;
+    if (!s->looked)
+        stk__folder_look(s->folder, call->host->open_info(call)->threads, false, &s->seen);
+    s->looked = false; /* who asks again wants to know of now */
+    *newest_ns = STK_MAX(*newest_ns, s->seen.newest_ns);
+    return s->seen.times;
 }
 
 static const stk_option folder_options[] = {
@@ -254,6 +263,7 @@ const stk_op stk__op_image_folder = {
     .options = folder_options,
     .state_size = sizeof(folder_state),
     .role = STK_ROLE_SOURCE,
+    .flags = STK_OP_LOOKS_LONG,
     .schema = folder_schema,
     .open = folder_open,
     .close = folder_close,
@@ -264,4 +274,5 @@ const stk_op stk__op_image_folder = {
     .memory = folder_memory,
     .fingerprint = folder_fingerprint,
     .class_name = folder_class_name,
+    .stamp = folder_stamp,
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/op.h"
 #include "formats/example.h"
 #include "formats/schema.h"
@@ -450,6 +451,22 @@ static stk_status parse_process(const stk_call *call, stk_sample *sample, stk_er
     return STK_OK;
 }
 
+/* What a schema file said; all else stands in the text of the pipeline. */
+static uint64_t parse_fingerprint(const stk_call *call)
+{
+    const parse_state *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; s->schema && i < s->spec_count; i++) {
+        const spec *one = &s->specs[i];
+        for (const char *p = one->field; *p; p++)
+            h = stk__mix(h, (uint64_t)(unsigned char)*p);
+        h = stk__mix(h, (uint64_t)one->dtype * 16 + (uint64_t)one->ndim);
+        for (int32_t d = 0; d < one->ndim; d++)
+            h = stk__mix(h, (uint64_t)one->shape[d]);
+    }
+    return h;
+}
+
 static const stk_option parse_options[] = {
     STK_STRING(parse_state, record, "record", "field that holds the records"),
     STK_BOOL_OPTION(parse_state, sequence, false, "records are SequenceExamples even if no field is a sequence"),
@@ -478,4 +495,5 @@ const stk_op stk__op_parse = {
     .worker_open = parse_worker_open,
     .worker_close = parse_worker_close,
     .process = parse_process,
+    .fingerprint = parse_fingerprint,
 };

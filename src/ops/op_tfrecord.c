@@ -26,7 +26,7 @@ static stk_status tfrecord_open(const stk_call *call, stk_error *err)
 static const stk_option tfrecord_options[] = {
     STK_STRINGS_REQUIRED(tfrecord_state, paths, "files or patterns such as \"d/*.tfrecord\"; gzip and zlib are found by content"),
     STK_BOOL_OPTION(tfrecord_state, verify, true, "check the CRC of every record's data"),
-    STK_STRING(tfrecord_state, only, NULL, "visit only the records that this quarantine list names"),
+    STK_STRING(tfrecord_state, only, NULL, "visit only the records that this list names: what quarantine wrote, or other JSON with file and record"),
     STK_OPTION_END,
 };
 

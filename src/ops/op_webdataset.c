@@ -347,8 +347,9 @@ static stk_status webdataset_pull(const stk_call *call, stk_sample *sample, stk_
 
 static const stk_option webdataset_options[] = {
     STK_STRINGS_REQUIRED(webdataset_state, paths,
-                         "files or patterns such as \"d/*.tar\"; gzip and zlib are found by content"),
-    STK_STRING(webdataset_state, only, NULL, "visit only the samples that this quarantine list names"),
+                         "files or patterns such as \"d/*.tar\"; gzip and zlib are found by content. Files in them whose names begin with a "
+                         "dot or have no extension are in no sample; a warning counts them"),
+    STK_STRING(webdataset_state, only, NULL, "visit only the samples that this list names: what quarantine wrote, or other JSON with file and record"),
     {.name = "fields",
      .kind = STK_OPTION_ARGS,
      .offset = STK_FIELD_OFFSET(webdataset_state, fields, stk_args),

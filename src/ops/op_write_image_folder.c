@@ -3,11 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -17,15 +14,13 @@
 
 #include "base/banned.h"
 
-#define REMOVE_OPEN_MAX 16 /* directories that are open at a time */
-
 typedef struct {
     const char *path;
     const char *image, *label, *key;
     const char *ext; /* NULL: told by the picture itself */
     stk_strings classes;
     int64_t digits;
-    char *temp; /* where files are written until all of them are there */
+    stk__new_dir dir; /* files are written to its `temp` until all of them are there */
     int64_t rows;
     stk__text file_name;
 } write_state;
@@ -100,42 +95,16 @@ static stk_status check_target(const char *path, stk_error *err)
 
 static stk_status write_open(const stk_call *call, stk_error *err)
 {
-    static atomic_uint serial;
     write_state *s = call->state;
-    size_t n = strlen(s->path);
-    while (n > 1 && s->path[n - 1] == '/')
-        n--;
     STK_TRY(check_target(s->path, err));
-    const size_t room = n + 48;
-    char *temp = stk__alloc(room);
-    if (!temp)
-        return stk__nomem(room, err);
-    snprintf(temp, room, "%.*s.tmp-%ld-%u", (int)n, s->path, (long)getpid(), atomic_fetch_add(&serial, 1));
-    stk_status status = stk__make_parents(temp, err);
-    if (status == STK_OK && mkdir(temp, 0777) != 0)
-        status = io_error(temp, "cannot create directory", errno, err);
-    if (status != STK_OK) {
-        stk__free(temp);
-        return status;
-    }
-    s->temp = temp;
-    return STK_OK;
-}
-
-/* Keys with slashes make directories as deep as they like; each one's files come before it. */
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place)
-{
-    remove(path);
-    return 0;
+    return stk__new_dir_open(&s->dir, s->path, err);
 }
 
 /* Removes what an unfinished run has written. */
 static void write_close(void *state)
 {
     write_state *s = state;
-    if (s->temp)
-        nftw(s->temp, remove_one, REMOVE_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
-    stk__free(s->temp);
+    stk__new_dir_abort(&s->dir);
     stk__text_clear(&s->file_name);
 }
 
@@ -228,7 +197,7 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
                                  "field '%s' of sample %lld begins like no picture; say what it is with ext=\"jpg\"",
                                  s->image, (long long)s->rows);
         stk__text_reset(&s->file_name);
-        stk__text_printf(&s->file_name, "%s/", s->temp);
+        stk__text_printf(&s->file_name, "%s/", s->dir.temp);
         STK_TRY(put_class(s, label, row, err));
         stk__text_putc(&s->file_name, '/');
         STK_TRY(put_key(s, key, row, err));
@@ -240,23 +209,11 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
     return STK_OK;
 }
 
-/* Everything is on the disk before the directory gets its name. */
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
-    const int fd = open(s->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return io_error(s->temp, "cannot open", errno, err);
-    const int code = syncfs(fd) != 0 ? errno : 0;
-    close(fd);
-    if (code)
-        return io_error(s->temp, "cannot write", code, err);
     STK_TRY(check_target(s->path, err));
-    if (rename(s->temp, s->path) != 0)
-        return io_error(s->path, "cannot rename into place", errno, err);
-    stk__free(s->temp);
-    s->temp = NULL;
-    return STK_OK;
+    return stk__new_dir_commit(&s->dir, err);
 }
 
 static const stk_option write_options[] = {

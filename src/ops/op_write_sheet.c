@@ -234,9 +234,14 @@ static stk_status sheet_finish(const stk_call *call, stk_error *err)
     cell_height += s->caption ? CAPTION_HEIGHT : 0;
     const int64_t columns = STK_MIN(s->columns, s->tile_count), rows = (s->tile_count + s->columns - 1) / s->columns;
     const int64_t width = GAP + columns * (cell_width + GAP), height = GAP + rows * (cell_height + GAP);
-    if (width > 65535 || height > 65535 || stk__png_bound((int32_t)width, (int32_t)height, 3) == 0)
+    if (width > 65535 || height > 65535)
         return call->host->fail(err, STK_INVALID, "the sheet would have %lld x %lld pixels, wanted at most 65535 x 65535",
                                 (long long)width, (long long)height);
+    if (stk__png_bound((int32_t)width, (int32_t)height, 3) == 0)
+        return call->host->fail(err, STK_INVALID,
+                                "the sheet would have %lld x %lld pixels of 3 bytes, %lld in all, wanted less than 2 GiB, which "
+                                "is what one PNG can hold here",
+                                (long long)width, (long long)height, (long long)(width * height * 3));
     const size_t size = (size_t)(width * height * 3);
     uint8_t *data = stk_budget_alloc(call, size, err);
     if (!data)

@@ -2,11 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/example.h"
 #include "formats/schema.h"
+#include "formats/set.h"
+#include "formats/shard_names.h"
 #include "formats/tfrecord.h"
 #include "kernels/convert.h"
 #include "ops/sink_names.h"
@@ -26,11 +27,12 @@ typedef struct {
     bool raw; /* the samples are records already */
     bool schema;
     stk__schema fields; /* what goes into the schema */
-    char *schema_path;  /* NULL: none is written */
-    stk__new_file schema_file;
+    char *schema_name;  /* NULL: none is written */
     int out;
+    stk__set *set;
     stk__tfrecord_writer **writers;
     int64_t rows;
+    bool done; /* a resumed run whose set has been published before */
 } write_state;
 
 typedef struct {
@@ -51,9 +53,9 @@ static stk_status describe_fields(const stk_plan *plan, const stk_host *host, wr
     if (origin)
         STK_TRY(stk__schema_set_attributes(&s->fields, origin->attributes, origin->attribute_count, err));
     stk__text path = STK__TEXT_INIT, text = STK__TEXT_INIT;
-    stk__schema_path(&path, s->path);
-    s->schema_path = path.failed ? NULL : path.data;
-    if (!s->schema_path) {
+    stk__schema_path(&path, stk__base_name(s->path));
+    s->schema_name = path.failed ? NULL : path.data;
+    if (!s->schema_name) {
         stk__text_clear(&path);
         return stk__nomem(strlen(s->path), err);
     }
@@ -99,6 +101,17 @@ static int64_t write_memory(const stk_call *call)
     return s->shards * stk__tfrecord_writer_memory((stk__compression)s->compression);
 }
 
+static stk_status open_writers(write_state *s, stk_error *err)
+{
+    s->writers = stk__calloc((size_t)s->shards, sizeof(stk__tfrecord_writer *));
+    if (!s->writers)
+        return stk__nomem((size_t)s->shards * sizeof(stk__tfrecord_writer *), err);
+    for (int64_t i = 0; i < s->shards; i++)
+        STK_TRY(stk__tfrecord_writer_part(stk__set_shard(s->set, i), (stk__compression)s->compression, (int)s->level,
+                                          &s->writers[i], err));
+    return STK_OK;
+}
+
 static stk_status write_open(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
@@ -107,31 +120,27 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         return call->host->fail(err, STK_BUDGET,
                                 "%lld shards need %lld bytes of buffers, wanted at most half of the budget of %lld",
                                 (long long)s->shards, (long long)write_memory(call), (long long)budget);
-    s->writers = stk__calloc((size_t)s->shards, sizeof(stk__tfrecord_writer *));
-    if (!s->writers)
-        return stk__nomem((size_t)s->shards * sizeof(stk__tfrecord_writer *), err);
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__text path = STK__TEXT_INIT;
-        stk__shard_path(&path, s->path, i, s->shards);
-        stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
-        if (status == STK_OK)
-            status = stk__tfrecord_writer_open(path.data, (stk__compression)s->compression, (int)s->level,
-                                               &s->writers[i], err);
-        stk__text_clear(&path);
-        STK_TRY(status);
-    }
-    return STK_OK;
+    const stk_open_info *info = call->host->open_info(call);
+    if ((info->checkpoints || info->resumes) && s->compression != STK__PLAIN)
+        return call->host->fail(err, STK_INVALID,
+                                "compressed files cannot be gone on with after a stop, so that a run which writes them takes no "
+                                "checkpoints; leave out --checkpoint and --resume, or compression");
+    if (info->resumes)
+        return STK_OK; /* restore opens it */
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards, .schema = s->schema_name != NULL,
+                                    .keep = info->checkpoints};
+    STK_TRY(stk__set_open(&config, &s->set, err));
+    return open_writers(s, err);
 }
 
 static void write_close(void *state)
 {
     write_state *s = state;
     for (int64_t i = 0; s->writers && i < s->shards; i++)
-        if (s->writers[i])
-            stk__tfrecord_writer_abort(s->writers[i]);
-    stk__new_file_abort(&s->schema_file);
+        stk__tfrecord_writer_abort(s->writers[i]);
+    stk__set_close(s->set);
     stk__schema_clear(&s->fields);
-    stk__free(s->schema_path);
+    stk__free(s->schema_name);
     stk__free(s->writers);
     stk__free(s->columns);
 }
@@ -225,23 +234,19 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
 {
     write_state *s = call->state;
     const stk_bytes *records = batch->columns[0].data;
-    for (int64_t i = 0; i < batch->rows; i++, s->rows++)
+    for (int64_t i = 0; i < batch->rows && !s->done; i++, s->rows++)
         STK_TRY(
             stk__tfrecord_writer_add(s->writers[s->rows % s->shards], records[i].data, (size_t)records[i].size, err));
     return STK_OK;
 }
 
-static stk_status prepare_schema(write_state *s, stk_error *err)
+static stk_status add_schema(write_state *s, stk_error *err)
 {
     stk__text text = STK__TEXT_INIT;
     s->fields.rows = s->rows;
     stk_status status = stk__schema_print(&s->fields, &text, err);
     if (status == STK_OK)
-        status = stk__new_file_open(&s->schema_file, s->schema_path, err);
-    if (status == STK_OK)
-        status = stk__new_file_write(&s->schema_file, text.data, text.length, err);
-    if (status == STK_OK)
-        status = stk__new_file_sync(&s->schema_file, err);
+        status = stk__set_add(s->set, s->schema_name, text.data, text.length, err);
     stk__text_clear(&text);
     return status;
 }
@@ -249,17 +254,31 @@ static stk_status prepare_schema(write_state *s, stk_error *err)
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
-    /* All data is on the disk before the first file appears: a full disk leaves none of them. */
+    if (s->done)
+        return STK_OK;
     for (int64_t i = 0; i < s->shards; i++)
         STK_TRY(stk__tfrecord_writer_end(s->writers[i], err));
-    if (s->schema_path)
-        STK_TRY(prepare_schema(s, err));
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__tfrecord_writer *w = s->writers[i];
-        s->writers[i] = NULL;
-        STK_TRY(stk__tfrecord_writer_commit(w, err));
-    }
-    return s->schema_path ? stk__new_file_commit(&s->schema_file, err) : STK_OK;
+    if (s->schema_name)
+        STK_TRY(add_schema(s, err));
+    return stk__set_publish(s->set, s->rows, err);
+}
+
+static stk_status write_save(const stk_call *call, char *out, size_t size, stk_error *err)
+{
+    const write_state *s = call->state;
+    stk__text t;
+    stk__text_fixed(&t, out, size);
+    return stk__set_save(s->set, s->rows, NULL, 0, &t, err);
+}
+
+static stk_status write_restore(const stk_call *call, const char *text, stk_error *err)
+{
+    write_state *s = call->state;
+    stk__text extra = STK__TEXT_INIT;
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards, .schema = s->schema_name != NULL};
+    const stk_status status = stk__set_resume(&config, text, &s->set, &s->rows, &s->done, &extra, err);
+    stk__text_clear(&extra);
+    return status != STK_OK || s->done ? status : open_writers(s, err);
 }
 
 static const char *const compression_choices[] = {"none", "gzip", "zlib", NULL};
@@ -281,7 +300,7 @@ const stk_op stk__op_write_tfrecord = {
     .name = "write_tfrecord",
     .group = "sink",
     .since = "0.1",
-    .summary = "Write samples as TFRecord files: tf.train.Examples, or records as they are; whole or not at all.",
+    .summary = "Write samples as TFRecord files: tf.train.Examples, or records as they are; all appear together, with a manifest.",
     .example = "range(100) | write_tfrecord(\"out/part-%05d\", shards=4)",
     .options = write_options,
     .state_size = sizeof(write_state),
@@ -295,4 +314,6 @@ const stk_op stk__op_write_tfrecord = {
     .memory = write_memory,
     .consume = write_consume,
     .finish = write_finish,
+    .save = write_save,
+    .restore = write_restore,
 };

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/set.h"
 #include "formats/tar.h"
 #include "ops/sink_names.h"
 
@@ -22,9 +22,11 @@ typedef struct {
     stk_args fields;
     member *members;
     size_t member_count;
+    stk__set *set;
     stk__tar_writer **writers;
     char **last_keys; /* by shard: the key of its last sample */
     int64_t rows;
+    bool done; /* a resumed run whose set has been published before */
     stk__text text, file_name, key_text;
 } write_state;
 
@@ -149,6 +151,17 @@ static int64_t write_memory(const stk_call *call)
     return s->shards * stk__tar_writer_memory();
 }
 
+static stk_status open_writers(write_state *s, stk_error *err)
+{
+    s->writers = stk__calloc((size_t)s->shards, sizeof *s->writers);
+    s->last_keys = stk__calloc((size_t)s->shards, sizeof *s->last_keys);
+    if (!s->writers || !s->last_keys)
+        return stk__nomem((size_t)s->shards * sizeof *s->writers, err);
+    for (int64_t i = 0; i < s->shards; i++)
+        STK_TRY(stk__tar_writer_part(stk__set_shard(s->set, i), &s->writers[i], err));
+    return STK_OK;
+}
+
 static stk_status write_open(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
@@ -157,20 +170,12 @@ static stk_status write_open(const stk_call *call, stk_error *err)
         return call->host->fail(err, STK_BUDGET,
                                 "%lld shards need %lld bytes of buffers, wanted at most half of the budget of %lld",
                                 (long long)s->shards, (long long)write_memory(call), (long long)budget);
-    s->writers = stk__calloc((size_t)s->shards, sizeof *s->writers);
-    s->last_keys = stk__calloc((size_t)s->shards, sizeof *s->last_keys);
-    if (!s->writers || !s->last_keys)
-        return stk__nomem((size_t)s->shards * sizeof *s->writers, err);
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__text path = STK__TEXT_INIT;
-        stk__shard_path(&path, s->path, i, s->shards);
-        stk_status status = path.failed || !path.data ? stk__nomem(64, err) : stk__make_parents(path.data, err);
-        if (status == STK_OK)
-            status = stk__tar_writer_open(path.data, &s->writers[i], err);
-        stk__text_clear(&path);
-        STK_TRY(status);
-    }
-    return STK_OK;
+    const stk_open_info *info = call->host->open_info(call);
+    if (info->resumes)
+        return STK_OK; /* restore opens it */
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards, .keep = info->checkpoints};
+    STK_TRY(stk__set_open(&config, &s->set, err));
+    return open_writers(s, err);
 }
 
 static void write_close(void *state)
@@ -180,6 +185,7 @@ static void write_close(void *state)
         stk__tar_writer_abort(s->writers[i]);
     for (int64_t i = 0; s->last_keys && i < s->shards; i++)
         stk__free(s->last_keys[i]);
+    stk__set_close(s->set);
     stk__free(s->writers);
     stk__free(s->last_keys);
     stk__free(s->members);
@@ -242,7 +248,7 @@ static stk_status write_member(write_state *s, const member *m, const stk_column
 static stk_status write_consume(const stk_call *call, const stk_batch *batch, stk_error *err)
 {
     write_state *s = call->state;
-    for (int64_t row = 0; row < batch->rows; row++, s->rows++) {
+    for (int64_t row = 0; row < batch->rows && !s->done; row++, s->rows++) {
         const int64_t shard = s->rows % s->shards;
         STK_TRY(make_key(s, batch, row, shard, err));
         for (size_t i = 0; i < s->member_count; i++) {
@@ -256,15 +262,53 @@ static stk_status write_consume(const stk_call *call, const stk_batch *batch, st
 static stk_status write_finish(const stk_call *call, stk_error *err)
 {
     write_state *s = call->state;
-    /* All data is on the disk before the first file appears: a full disk leaves none of them. */
+    if (s->done)
+        return STK_OK;
     for (int64_t i = 0; i < s->shards; i++)
         STK_TRY(stk__tar_writer_end(s->writers[i], err));
-    for (int64_t i = 0; i < s->shards; i++) {
-        stk__tar_writer *w = s->writers[i];
-        s->writers[i] = NULL;
-        STK_TRY(stk__tar_writer_commit(w, err));
+    return stk__set_publish(s->set, s->rows, err);
+}
+
+/* The last keys go along, by shard, each with its NUL: the first sample after a stop must not have that of the last before it. */
+static stk_status write_save(const stk_call *call, char *out, size_t size, stk_error *err)
+{
+    const write_state *s = call->state;
+    stk__text t, keys = STK__TEXT_INIT;
+    stk__text_fixed(&t, out, size);
+    for (int64_t i = 0; i < s->shards && s->last_keys; i++) {
+        const char *key = s->last_keys[i] ? s->last_keys[i] : "";
+        stk__text_write(&keys, key, strlen(key) + 1);
+    }
+    const stk_status status =
+        keys.failed ? stk__nomem(keys.length, err) : stk__set_save(s->set, s->rows, keys.data, keys.length, &t, err);
+    stk__text_clear(&keys);
+    return status;
+}
+
+static stk_status restore_keys(write_state *s, const stk__text *keys, stk_error *err)
+{
+    const char *at = keys->data, *end = at + keys->length;
+    for (int64_t i = 0; i < s->shards && at < end; i++) {
+        const size_t size = strnlen(at, (size_t)(end - at));
+        if (size && !(s->last_keys[i] = stk__strndup(at, size)))
+            return stk__nomem(size, err);
+        at += STK_MIN(size + 1, (size_t)(end - at));
     }
     return STK_OK;
+}
+
+static stk_status write_restore(const stk_call *call, const char *text, stk_error *err)
+{
+    write_state *s = call->state;
+    stk__text keys = STK__TEXT_INIT;
+    const stk__set_config config = {.pattern = s->path, .shards = s->shards};
+    stk_status status = stk__set_resume(&config, text, &s->set, &s->rows, &s->done, &keys, err);
+    if (status == STK_OK && !s->done)
+        status = open_writers(s, err);
+    if (status == STK_OK && !s->done)
+        status = restore_keys(s, &keys, err);
+    stk__text_clear(&keys);
+    return status;
 }
 
 static const stk_option write_options[] = {
@@ -289,7 +333,7 @@ const stk_op stk__op_write_webdataset = {
     .name = "write_webdataset",
     .group = "sink",
     .since = "0.1",
-    .summary = "Write samples as tar files, a member KEY.EXTENSION for each field; whole or not at all.",
+    .summary = "Write samples as tar files, a member KEY.EXTENSION for each field; all appear together, with a manifest.",
     .example = "range(100) | write_webdataset(\"out/part-%05d.tar\", shards=4, value=\"txt\")",
     .options = write_options,
     .state_size = sizeof(write_state),
@@ -300,4 +344,6 @@ const stk_op stk__op_write_webdataset = {
     .memory = write_memory,
     .consume = write_consume,
     .finish = write_finish,
+    .save = write_save,
+    .restore = write_restore,
 };

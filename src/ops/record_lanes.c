@@ -64,6 +64,8 @@ struct stk__lanes {
     int64_t lane_count, lane_at, block_at, next_file;
     block *spare;
     int filling;
+    int64_t stray, first_stray; /* tar: files that belong to no sample, in the files that ended; and the first of these */
+    bool stray_told;
 };
 
 /* ---- blocks ---- */
@@ -222,22 +224,6 @@ static void wait_idle_locked(stk__lanes *l)
         pthread_cond_wait(&l->filled, &l->lock);
 }
 
-static stk_status open_file_locked(stk__lanes *l, file_lane *lane, stk_error *err)
-{
-    lane->file = l->next_file++;
-    lane->record = 0;
-    lane->stopped = false;
-    /* What a few lanes take is little beside what each thread may have; an interleave may have thousands. */
-    if (lane - l->lanes >= LANES_FREE) {
-        STK_TRY(stk_budget_charge(&l->call, stk__record_stream_memory(), err));
-        lane->charged = stk__record_stream_memory();
-    }
-    STK_TRY(stk__record_stream_open(l->config.paths->items[lane->file], l->config.framing, l->config.verify, &lane->stream,
-                                    err));
-    stk__record_stream_limit(lane->stream, l->config.memory_bytes / 4);
-    return STK_OK;
-}
-
 static void close_file_locked(stk__lanes *l, file_lane *lane)
 {
     lane->lanes = l;
@@ -249,8 +235,33 @@ static void close_file_locked(stk__lanes *l, file_lane *lane)
     lane->charged = 0;
 }
 
+static stk_status open_file_locked(stk__lanes *l, file_lane *lane, stk_error *err)
+{
+    lane->file = l->next_file++;
+    lane->record = 0;
+    lane->stopped = false;
+    /* What a few lanes take is little beside what each thread may have; an interleave may have thousands. */
+    if (lane - l->lanes >= LANES_FREE) {
+        STK_TRY(stk_budget_charge(&l->call, stk__record_stream_memory(), err));
+        lane->charged = stk__record_stream_memory();
+    }
+    stk_status status = stk__record_stream_open(l->config.paths->items[lane->file], l->config.framing, l->config.verify,
+                                                &lane->stream, err);
+    if (status == STK_OK) {
+        stk__record_stream_limit(lane->stream, l->config.memory_bytes / 4);
+        status = stk__set_marks_check(l->config.marks, err);
+    }
+    if (status != STK_OK)
+        close_file_locked(l, lane);
+    return status;
+}
+
 static void end_file_locked(stk__lanes *l, file_lane *lane)
 {
+    const int64_t stray = stk__record_stream_stray(lane->stream);
+    if (stray && (!l->stray || lane->file < l->first_stray))
+        l->first_stray = lane->file;
+    l->stray += stray;
     close_file_locked(l, lane);
     /* In the middle of its turn the lane gives it up; the next file starts at its next turn. */
     if (l->block_at > 0)
@@ -378,8 +389,27 @@ stk_status stk__lanes_pull(stk__lanes *l, const stk_call *call, stk_sample *samp
     pthread_mutex_lock(&l->lock);
     while (status == STK_OK && !done && l->lane_count > 0)
         status = step_locked(l, call, sample, &done, err);
+    const bool ended = status == STK_OK && !done;
+    const int64_t stray = ended && !l->stray_told ? l->stray : 0;
+    const char *first = l->config.paths->items[l->first_stray];
+    l->stray_told = l->stray_told || ended; /* once, not in each epoch */
     pthread_mutex_unlock(&l->lock);
-    return status == STK_OK && !done ? STK_END : status;
+    stk__lanes_tell_stray(call, stray, first);
+    return ended ? STK_END : status;
+}
+
+void stk__lanes_tell_stray(const stk_call *call, int64_t count, const char *first)
+{
+    char text[512];
+    if (count == 0)
+        return;
+    snprintf(text, sizeof text,
+             count == 1 ? "%lld file in '%.300s' belongs to no sample and is passed over: its name begins with a dot or has no "
+                          "extension"
+                        : "%lld files in the archives (first in '%.300s') belong to no sample and are passed over: their names "
+                          "begin with a dot or have no extension",
+             (long long)count, first);
+    call->host->warn(call, text);
 }
 
 /* ---- start and end ---- */

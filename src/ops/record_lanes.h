@@ -5,11 +5,13 @@
 #include <stoker/op.h>
 
 #include "formats/records.h"
+#include "formats/set.h"
 
 typedef struct stk__lanes stk__lanes;
 
 typedef struct stk__lanes_config {
     const stk__paths *paths;
+    const stk__set_marks *marks; /* of the sets that they belong to */
     stk__framing framing;
     bool verify;
     int field;            /* the bytes field that gets the records */
@@ -27,5 +29,8 @@ stk_status stk__lanes_pull(stk__lanes *lanes, const stk_call *call, stk_sample *
 void stk__lanes_trim(stk__lanes *lanes);
 stk_status stk__lanes_ahead(stk__lanes *lanes, const stk_call *call);
 void stk__lanes_close(stk__lanes *lanes);
+
+/* Warns of files in archives that belong to no sample, if there are any: nothing is passed over without a word. */
+void stk__lanes_tell_stray(const stk_call *call, int64_t count, const char *first);
 
 #endif

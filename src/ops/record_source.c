@@ -12,7 +12,11 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "formats/file_look.h"
+#include "formats/manifest.h"
+#include "formats/record_list.h"
 #include "formats/schema.h"
+#include "formats/set.h"
 #include "formats/tfrecord.h"
 
 #include "base/banned.h"
@@ -27,12 +31,22 @@ typedef struct slot {
     const stk_sample *sample;
     stk__record_place place;
     const uint8_t *data; /* NULL: could not be read with its run */
+    uint32_t run_end;    /* the first one of a run: where the next run starts */
 } slot;
+
+/* The last run of a file among those of a tile. File -1: an empty place. */
+typedef struct last_run {
+    int32_t file;
+    uint32_t start;
+} last_run;
 
 typedef struct source_worker {
     slot *slots;
     size_t count, capacity, next;
-    int64_t read_ns; /* of one run, a running mean */
+    last_run *lasts; /* a hash table by file, at least twice as large as there are slots; last_count 0: not needed */
+    size_t last_count, last_capacity;
+    int64_t start_ns; /* when the reading of this tile began */
+    int64_t read_ns;  /* of one run, a running mean */
 } source_worker;
 
 /* ---- opening ---- */
@@ -70,6 +84,11 @@ static stk_status look_at_files(stk__record_source *s, bool *out_compressed, stk
             *out_compressed = true;
         } else if (status != STK_OK) {
             snprintf(error.file, sizeof error.file, "%s", s->paths.items[i]);
+            if (status != STK_IO && status != STK_CORRUPT) { /* no fault of the file's */
+                if (err)
+                    *err = error;
+                return status;
+            }
             STK_TRY(lose_file(s, &error, err));
             continue;
         } else if (compression != STK__PLAIN) {
@@ -111,34 +130,6 @@ static stk_status open_index(stk__record_source *s, const stk_call *call, stk_er
     }
 }
 
-/* The number after `"key":` in a line that quarantine wrote. */
-static bool json_number(const char *line, const char *key, int64_t *out)
-{
-    const char *at = strstr(line, key);
-    char *end;
-    if (!at)
-        return false;
-    *out = strtoll(at + strlen(key), &end, 10);
-    return end != at + strlen(key);
-}
-
-/* The number of the file that a line of a quarantine list names, or -1. The name is compared in its JSON form. */
-static int32_t file_by_json(const stk__record_source *s, const char *line)
-{
-    static const char key[] = "{\"file\":";
-    if (strncmp(line, key, sizeof key - 1) != 0)
-        return -1;
-    for (size_t f = 0; f < s->paths.count; f++) {
-        stk__text t = STK__TEXT_INIT;
-        stk__text_json_str(&t, s->paths.items[f]);
-        const bool same = t.data && strncmp(line + sizeof key - 1, t.data, t.length) == 0;
-        stk__text_clear(&t);
-        if (same)
-            return (int32_t)f;
-    }
-    return -1;
-}
-
 /* Records of streams have no number in the whole set, so they go by file and record. */
 static int64_t stream_key(int64_t file, int64_t record)
 {
@@ -160,18 +151,6 @@ static stk_status add_only(stk__record_source *s, int32_t file, int64_t record, 
     return STK_OK;
 }
 
-/* One line of the list. Stretches without a record have bytes -1: there is nothing to visit. */
-static stk_status read_only_line(stk__record_source *s, const char *path, const char *line, size_t *capacity, bool *known,
-                                 stk_error *err)
-{
-    int64_t record, bytes;
-    if (!json_number(line, "\"record\":", &record) || !json_number(line, "\"bytes\":", &bytes))
-        return stk_error_set(err, STK_INVALID, "'%.200s' is no quarantine list: found the line '%.60s'", path, line);
-    const int32_t file = file_by_json(s, line);
-    *known = *known || file >= 0;
-    return file >= 0 && bytes >= 0 ? add_only(s, file, record, capacity, err) : STK_OK;
-}
-
 static int compare_only(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -190,39 +169,53 @@ static void sort_only(stk__record_source *s)
     s->only_count = kept;
 }
 
+/* Takes over what a list names; `first` is its first line. */
+static stk_status take_list(stk__record_source *s, const char *path, const char *first, bool blank,
+                            const stk__record_list *list, stk_error *err)
+{
+    size_t capacity = 0;
+    s->has_only = true;
+    for (size_t i = 0; i < list->count; i++)
+        STK_TRY(add_only(s, list->items[i].file, list->items[i].record, &capacity, err));
+    sort_only(s);
+    if (list->known || blank)
+        return STK_OK;
+    return stk_error_set(err, STK_INVALID, "'%.200s' lists no record of these files: its first line is '%.150s'",
+                         path, first);
+}
+
 static stk_status read_only(stk__record_source *s, const char *path, stk_error *err)
 {
     char *text;
-    size_t size, capacity = 0;
+    size_t size;
+    stk__record_list list = {0};
     STK_TRY(stk__read_file(path, (size_t)1 << 30, &text, &size, err));
-    stk_status status = STK_OK;
-    bool known = false;
-    s->has_only = true;
-    for (char *line = text; *line && status == STK_OK;) {
-        char *end = strchr(line, '\n');
-        if (end)
-            *end = 0;
-        status = read_only_line(s, path, line, &capacity, &known, err);
-        line = end ? end + 1 : line + strlen(line);
-    }
-    if (status == STK_OK && size > 0 && !known)
-        status = stk_error_set(err, STK_INVALID, "'%.200s' lists no record of these files: its first line is '%.150s'", path,
-                               text);
-    sort_only(s);
+    stk_status status = stk__record_list_parse(text, size, path, &s->paths, &list, err);
+    const size_t space = strspn(text, " \t\r\n");
+    text[space + strcspn(text + space, "\r\n")] = 0;
+    if (status == STK_OK)
+        status = take_list(s, path, text + space, space == size, &list, err);
+    stk__record_list_clear(&list);
     stk__free(text);
     return status;
 }
 
-/* What the pattern matches; schemas that lie beside records count only when the user names them. */
+/* What lies beside records and tells of them. */
+static bool is_beside(const char *path)
+{
+    return stk__schema_is_path(path) || stk__manifest_is_path(path);
+}
+
+/* What the pattern matches; what lies beside records counts only when the user names it. */
 static stk_status expand(stk__record_source *s, const char *pattern, stk_error *err)
 {
     const size_t first = s->paths.count;
     STK_TRY(stk__paths_glob(&s->paths, pattern, err));
-    if (s->framing != STK__FRAMING_TFRECORD)
+    if (s->framing == STK__FRAMING_LINES)
         return STK_OK;
     size_t kept = first;
     for (size_t i = first; i < s->paths.count; i++) {
-        if (stk__schema_is_path(s->paths.items[i]) && strcmp(s->paths.items[i], pattern) != 0)
+        if (is_beside(s->paths.items[i]) && strcmp(s->paths.items[i], pattern) != 0)
             stk__free(s->paths.items[i]);
         else
             s->paths.items[kept++] = s->paths.items[i];
@@ -230,15 +223,44 @@ static stk_status expand(stk__record_source *s, const char *pattern, stk_error *
     s->paths.count = kept;
     if (kept > first)
         return STK_OK;
-    return stk_error_set(err, STK_IO, "no file matches '%s' but schemas of other files", pattern);
+    return stk_error_set(err, STK_IO, "no file matches '%s' but schemas and manifests of other files", pattern);
+}
+
+/* Files that a pattern found must be all of their sets; those that were named are taken as they are. */
+static stk_status check_sets(stk__record_source *s, const size_t *ends, const stk_strings *patterns, stk_error *err)
+{
+    bool *wild = stk__calloc(s->paths.count + 1, sizeof *wild);
+    if (!wild)
+        return stk__nomem(s->paths.count, err);
+    for (size_t i = 0, k = 0; i < patterns->count; i++)
+        for (; k < ends[i]; k++)
+            wild[k] = strpbrk(patterns->items[i], "*?[") && strcmp(s->paths.items[k], patterns->items[i]) != 0;
+    const stk_status status = stk__sets_check(&s->paths, wild, &s->marks, err);
+    stk__free(wild);
+    return status;
+}
+
+static stk_status find_files(stk__record_source *s, const stk_strings *patterns, stk_error *err)
+{
+    size_t *ends = stk__calloc(patterns->count + 1, sizeof *ends);
+    stk_status status = ends ? STK_OK : stk__nomem(patterns->count * sizeof *ends, err);
+    if (status == STK_OK && s->framing != STK__FRAMING_LINES)
+        status = stk__sets_settle_patterns(patterns->items, patterns->count, err); /* before names are looked up */
+    for (size_t i = 0; i < patterns->count && status == STK_OK; i++) {
+        status = expand(s, patterns->items[i], err);
+        ends[i] = s->paths.count;
+    }
+    if (status == STK_OK && s->framing != STK__FRAMING_LINES)
+        status = check_sets(s, ends, patterns, err);
+    stk__free(ends);
+    return status;
 }
 
 stk_status stk__source_open(stk__record_source *s, const stk_call *call, const stk_strings *patterns, const char *only_path,
                             stk_error *err)
 {
     s->cycle = s->block = 1;
-    for (size_t i = 0; i < patterns->count; i++)
-        STK_TRY(expand(s, patterns->items[i], err));
+    STK_TRY(find_files(s, patterns, err));
     bool compressed;
     STK_TRY(look_at_files(s, &compressed, err));
     if (s->paths.count == 0 && s->lost_count > 0) {
@@ -246,8 +268,12 @@ stk_status stk__source_open(stk__record_source *s, const stk_call *call, const s
             *err = s->lost[0];
         return s->lost[0].status;
     }
-    if (!compressed)
+    if (!compressed) {
         STK_TRY(open_index(s, call, err));
+        int32_t first = 0;
+        const int64_t stray = stk__records_stray(s->records, &first);
+        stk__lanes_tell_stray(call, stray, stk__records_path(s->records, first));
+    }
     return only_path ? read_only(s, only_path, err) : STK_OK;
 }
 
@@ -257,6 +283,7 @@ void stk__source_close(void *state)
     stk__lanes_close(s->lanes);
     stk__records_close(s->records);
     stk__paths_clear(&s->paths);
+    stk__set_marks_clear(&s->marks);
     stk__free(s->lost);
     stk__free(s->only);
 }
@@ -273,6 +300,7 @@ void stk__source_worker_close(const stk_call *call)
 {
     source_worker *w = call->worker;
     stk__free(w->slots);
+    stk__free(w->lasts);
     stk__free(w);
 }
 
@@ -306,10 +334,47 @@ static uint8_t *record_block(const stk__record_source *s, const stk_call *call, 
     return stk_bytes_block(call, cut ? s->cuts[0] : s->field, (size_t)size, err);
 }
 
-/* Reads slots [from, to), which lie one behind the other in one file, with one call. */
-static stk_status read_run(const stk__record_source *s, const stk_call *call, slot *slots, size_t from, size_t to,
-                           int64_t now_ns, stk_error *err)
+/* Whether records are known to be whole by check sums of their own. */
+static bool has_checksums(const stk__record_source *s)
 {
+    return s->framing == STK__FRAMING_TFRECORD && s->verify;
+}
+
+/* Reads a run of slots, which lie one behind the other in one file, with one call. `look`: the file is looked at then. */
+static bool read_bytes(const stk__record_source *s, const stk_call *call, int32_t file, uint8_t *to, int64_t start,
+                       int64_t end, bool look)
+{
+    const source_worker *w = call->worker;
+    int fd;
+    if (stk__records_acquire(s->records, file, &fd, NULL) != STK_OK)
+        return false;
+    stk_status status = stk__pread_full(fd, to, (size_t)(end - start), start, "", NULL);
+    if (status == STK_OK && look)
+        status = has_checksums(s) ? stk__records_recheck_lately(s->records, file, fd, w->start_ns, NULL)
+                                  : stk__records_recheck(s->records, file, fd, NULL);
+    stk__records_release(s->records, file);
+    if (status == STK_OK)
+        call->host->count_read(call, end - start);
+    return status == STK_OK;
+}
+
+/* What was read of a file is not to be used: it may have changed. Each record is then looked at in process. */
+static void forget_file(source_worker *w, int32_t file)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->slots[i].place.file == file)
+            w->slots[i].data = NULL;
+}
+
+/*
+ * Reads the run that starts at `from`. Asking the kernel about a file costs as much as reading a small record, so that is
+ * done once for all that was read of it: with the last run, and before any of these bytes is used.
+ */
+static stk_status read_run(const stk__record_source *s, const stk_call *call, size_t from, bool last, stk_error *err)
+{
+    source_worker *w = call->worker;
+    slot *slots = w->slots;
+    const size_t to = slots[from].run_end;
     int64_t start, end, ignored;
     extent_of(s, &slots[from].place, &start, &ignored);
     extent_of(s, &slots[to - 1].place, &ignored, &end);
@@ -321,19 +386,13 @@ static stk_status read_run(const stk__record_source *s, const stk_call *call, sl
         err->record = slots[from].place.record;
         return err->status;
     }
-    int fd;
     /* What goes wrong here is looked at record by record in process. */
-    if (stk__records_acquire(s->records, file, &fd, NULL) != STK_OK)
-        return STK_OK;
-    stk_status status = stk__pread_full(fd, block, (size_t)(end - start), start, "", NULL);
-    if (status == STK_OK)
-        status = stk__records_recheck(s->records, file, fd, now_ns, NULL);
-    stk__records_release(s->records, file);
-    if (status != STK_OK)
-        return STK_OK;
-    call->host->count_read(call, end - start);
-    for (size_t i = from; i < to; i++)
-        slots[i].data = block + (slots[i].place.offset - start);
+    if (read_bytes(s, call, file, block, start, end, last)) {
+        for (size_t i = from; i < to; i++)
+            slots[i].data = block + (slots[i].place.offset - start);
+    } else if (last) {
+        forget_file(w, file);
+    }
     return STK_OK;
 }
 
@@ -356,19 +415,82 @@ static size_t run_end(const stk__record_source *s, const slot *slots, size_t fro
     return to;
 }
 
+/* The place of a file in the table of last runs: its own, or an empty one. */
+static last_run *last_of(const source_worker *w, int32_t file)
+{
+    const size_t mask = w->last_count - 1;
+    size_t at = (uint32_t)file * UINT32_C(2654435761) >> 8 & mask;
+    while (w->lasts[at].file != file && w->lasts[at].file >= 0)
+        at = (at + 1) & mask;
+    return &w->lasts[at];
+}
+
+/* Finds out which run is the last of each file. */
+static bool find_lasts(source_worker *w)
+{
+    w->last_count = 16;
+    while (w->last_count < 2 * w->count)
+        w->last_count *= 2;
+    if (!stk__grow((void **)&w->lasts, &w->last_capacity, w->last_count, sizeof *w->lasts))
+        return false;
+    memset(w->lasts, 0xff, w->last_count * sizeof *w->lasts);
+    for (size_t from = 0; from < w->count; from = w->slots[from].run_end)
+        *last_of(w, w->slots[from].place.file) = (last_run){w->slots[from].place.file, (uint32_t)from};
+    return true;
+}
+
+/* Cuts the slots into runs. Returns how many there are; 0: no memory. */
+static int64_t plan_runs(const stk__record_source *s, source_worker *w)
+{
+    int64_t runs = 0;
+    bool one_file = true;
+    for (size_t from = 0, to; from < w->count; from = to, runs++) {
+        to = run_end(s, w->slots, from, w->count);
+        w->slots[from].run_end = (uint32_t)to;
+        one_file = one_file && w->slots[from].place.file == w->slots[0].place.file;
+    }
+    /* With check sums a look is cheap; of one file alone, the last run is the last. */
+    w->last_count = 0;
+    return one_file || has_checksums(s) || find_lasts(w) ? runs : 0;
+}
+
+/* Whether to look at the file with the run that starts at `from`. */
+static bool is_last(const stk__record_source *s, const source_worker *w, size_t from)
+{
+    if (w->last_count)
+        return last_of(w, w->slots[from].place.file)->start == from;
+    return has_checksums(s) || w->slots[from].run_end == w->count;
+}
+
 /* Tells the kernel what will be read, so that the reads of a tile overlap on a disk or a network. */
 static void announce_reads(const stk__record_source *s, const slot *slots, size_t n)
 {
     for (size_t from = 0, to; from < n; from = to) {
         int64_t start, end, ignored;
         int fd;
-        to = run_end(s, slots, from, n);
+        to = slots[from].run_end;
         extent_of(s, &slots[from].place, &start, &ignored);
         extent_of(s, &slots[to - 1].place, &ignored, &end);
         if (stk__records_acquire(s->records, slots[from].place.file, &fd, NULL) != STK_OK)
-            continue;
+            return;
         posix_fadvise(fd, start, end - start, POSIX_FADV_WILLNEED);
         stk__records_release(s->records, slots[from].place.file);
+    }
+}
+
+static void find_slots(const stk__record_source *s, source_worker *w, stk_sample *const *samples)
+{
+    int64_t before = -1;
+    for (size_t i = 0; i < w->count; i++) {
+        slot *one = &w->slots[i];
+        one->sample = samples[i];
+        one->data = NULL;
+        const int64_t index = s->has_only ? s->only[samples[i]->index] : samples[i]->index;
+        if (i > 0 && index == before + 1)
+            stk__records_find_next(s->records, index, &w->slots[i - 1].place, &one->place);
+        else
+            stk__records_find(s->records, index, &one->place);
+        before = index;
     }
 }
 
@@ -380,27 +502,16 @@ stk_status stk__source_gather(const stk_call *call, stk_sample *const *samples, 
         return stk__nomem(n * sizeof *w->slots, err);
     w->count = n;
     w->next = 0;
-    int64_t before = -1;
-    for (size_t i = 0; i < n; i++) {
-        slot *one = &w->slots[i];
-        one->sample = samples[i];
-        one->data = NULL;
-        const int64_t index = s->has_only ? s->only[samples[i]->index] : samples[i]->index;
-        if (i > 0 && index == before + 1)
-            stk__records_find_next(s->records, index, &w->slots[i - 1].place, &one->place);
-        else
-            stk__records_find(s->records, index, &one->place);
-        before = index;
-    }
+    find_slots(s, w, samples);
+    const int64_t runs = plan_runs(s, w);
+    if (!runs)
+        return stk__nomem(w->last_count * sizeof *w->lasts, err);
     if (w->read_ns > SLOW_READ_NS)
         announce_reads(s, w->slots, n);
-    const int64_t start = stk__now_ns();
-    int64_t runs = 0;
-    for (size_t from = 0, to; from < n; from = to, runs++) {
-        to = run_end(s, w->slots, from, n);
-        STK_TRY(read_run(s, call, w->slots, from, to, start, err));
-    }
-    w->read_ns = (w->read_ns * 7 + (stk__now_ns() - start) / STK_MAX(runs, 1)) / 8;
+    w->start_ns = stk__now_ns();
+    for (size_t from = 0; from < n; from = w->slots[from].run_end)
+        STK_TRY(read_run(s, call, from, is_last(s, w, from), err));
+    w->read_ns = (w->read_ns * 7 + (stk__now_ns() - w->start_ns) / runs) / 8;
     return STK_OK;
 }
 
@@ -414,10 +525,15 @@ static stk_status read_alone(const stk__record_source *s, const stk_call *call, 
     if (!block)
         return err->status;
     STK_TRY(stk__records_acquire(s->records, one->place.file, &fd, err));
-    stk_status status = stk__records_recheck(s->records, one->place.file, fd, INT64_MAX, err);
-    if (status == STK_OK)
-        status = stk__pread_full(fd, block, (size_t)(end - start), start,
-                                 stk__records_path(s->records, one->place.file), err);
+    stk_status status =
+        stk__pread_full(fd, block, (size_t)(end - start), start, stk__records_path(s->records, one->place.file), err);
+    stk_error changed;
+    stk_error_clear(&changed);
+    const stk_status same = stk__records_recheck(s->records, one->place.file, fd, &changed);
+    if (same != STK_OK) { /* a better reason for whatever went wrong */
+        status = same;
+        *err = changed;
+    }
     stk__records_release(s->records, one->place.file);
     STK_TRY(status);
     call->host->count_read(call, end - start);
@@ -479,7 +595,7 @@ stk_status stk__source_rewind(const stk_call *call, stk_error *err)
     if (s->lanes)
         return stk__lanes_rewind(s->lanes, err);
     const int64_t memory = call->host->open_info(call)->memory_bytes;
-    const stk__lanes_config config = {.paths = &s->paths, .framing = s->framing, .verify = s->verify, .field = s->field,
+    const stk__lanes_config config = {.paths = &s->paths, .marks = &s->marks, .framing = s->framing, .verify = s->verify, .field = s->field,
                                       .cycle = s->cycle, .block = s->block, .memory_bytes = memory};
     return stk__lanes_open(call, &config, &s->lanes, err);
 }
@@ -540,41 +656,23 @@ int64_t stk__source_memory(const stk_call *call)
     return s->records ? (int64_t)stk__records_memory(s->records) + s->only_count * (int64_t)sizeof *s->only : 0;
 }
 
-/* Name, size, and the first and last bytes of a file that is read as a stream. */
-static uint64_t hash_file(uint64_t h, const char *path)
-{
-    enum { EDGE = 4096 };
-    uint64_t words[EDGE / 8];
-    const char *slash = strrchr(path, '/');
-    for (const char *p = slash ? slash + 1 : path; *p; p++)
-        h = stk__mix(h, (uint64_t)(unsigned char)*p);
-    stk__file_id id = {0, 0};
-    struct stat st;
-    int fd;
-    /* To open a pipe is to take it away from who writes: it can be read once, and not looked at before. */
-    if (strcmp(path, "-") == 0 || stat(path, &st) || !S_ISREG(st.st_mode) ||
-        stk__file_open(path, &fd, &id, NULL) != STK_OK)
-        return h;
-    h = stk__mix(h, (uint64_t)id.size_bytes);
-    for (int end = 0; end < 2; end++) {
-        memset(words, 0, sizeof words);
-        if (pread(fd, words, sizeof words, end ? STK_MAX(id.size_bytes - EDGE, (int64_t)0) : 0) <= 0)
-            break;
-        for (size_t i = 0; i < EDGE / 8; i++)
-            h = stk__mix(h, words[i]);
-    }
-    close(fd);
-    return h;
-}
-
 uint64_t stk__source_fingerprint(const stk_call *call)
 {
     const stk__record_source *s = call->state;
     uint64_t h = s->records ? stk__records_fingerprint(s->records) : 0;
     for (size_t i = 0; !s->records && i < s->paths.count; i++)
-        h = hash_file(h, s->paths.items[i]);
+        h = stk__look_contents(h, s->paths.items[i]);
     for (int64_t i = 0; i < s->only_count; i++)
         h = stk__mix(h, (uint64_t)s->only[i]);
+    return h;
+}
+
+uint64_t stk__source_stamp(const stk_call *call, int64_t *newest_ns)
+{
+    const stk__record_source *s = call->state;
+    uint64_t h = 0;
+    for (size_t i = 0; i < s->paths.count; i++)
+        h = stk__look_stamp(h, s->paths.items[i], newest_ns);
     return h;
 }
 

@@ -15,6 +15,7 @@ typedef struct stk__record_source {
     size_t cut_count;
 
     stk__paths paths;
+    stk__set_marks marks;
     stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
     stk__records *records; /* NULL: a stream */
@@ -54,6 +55,7 @@ int64_t stk__source_group_first(const stk_call *call, int64_t group);
 void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t block);
 int64_t stk__source_memory(const stk_call *call);
 uint64_t stk__source_fingerprint(const stk_call *call);
+uint64_t stk__source_stamp(const stk_call *call, int64_t *newest_ns);
 bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t *out_bytes);
 
 /* For the op's descriptor: all of them, or all but close, process and pull. */
@@ -76,6 +78,7 @@ bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t 
     .set_interleave = stk__source_set_interleave, \
     .memory = stk__source_memory,                 \
     .fingerprint = stk__source_fingerprint,       \
+    .stamp = stk__source_stamp,                   \
     .damage = stk__source_damage
 
 #endif

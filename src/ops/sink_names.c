@@ -1,42 +1,31 @@
 /* Names of shards and samples, and numbers as text. */
 #include "ops/sink_names.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "formats/shard_names.h"
 #include "kernels/convert.h"
 
 #include "base/banned.h"
 
-/* Returns false on anything else than a number after a '%'. */
-static bool format_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards, int *out_numbers)
+/* The first wildcard of a path; those of a directory that is there already are its owner's business. */
+static const char *find_wildcard(const char *path)
 {
-    *out_numbers = 0;
-    for (const char *p = pattern; *p; p++) {
-        if (*p != '%') {
-            stk__text_putc(t, *p);
-            continue;
-        }
-        p++;
-        if (*p == '%') {
-            stk__text_putc(t, '%');
-            continue;
-        }
-        int width = 0;
-        for (; *p >= '0' && *p <= '9' && width < 100; p++)
-            width = width * 10 + (*p - '0');
-        if (*p != 'd' || width > 20)
-            return false;
-        stk__text_printf(t, "%0*lld", width, (long long)(*out_numbers ? shards : shard));
-        ++*out_numbers;
+    for (const char *at = strpbrk(path, "*?[{}"); at; at = strpbrk(at + 1, "*?[{}")) {
+        const char *slash = strchr(at, '/');
+        char above[PATH_MAX];
+        if (!slash || (size_t)(slash - path) >= sizeof above)
+            return at;
+        snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        if (access(above, F_OK) != 0)
+            return at;
+        at = slash;
     }
-    return *out_numbers <= 2;
-}
-
-void stk__shard_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards)
-{
-    int numbers;
-    format_path(t, pattern, shard, shards, &numbers);
+    return NULL;
 }
 
 stk_status stk__sink_path_check(const stk_host *host, const char *path, stk_error *err)
@@ -47,6 +36,12 @@ stk_status stk__sink_path_check(const stk_host *host, const char *path, stk_erro
                           "then copy", path, (int)scheme, path);
     if (path[0] == '~' && (path[1] == '/' || !path[1]))
         return host->fail(err, STK_INVALID, "path '%.200s': wanted the home directory written out, ~ is the shell's", path);
+    const char *wild = find_wildcard(path);
+    if (wild)
+        return host->fail(err, STK_INVALID,
+                          "path '%.200s' has the wildcard '%c': whoever reads by such a pattern later would get this one file; "
+                          "wanted a name without * ? [ { }",
+                          path, *wild);
     return STK_OK;
 }
 
@@ -55,10 +50,21 @@ stk_status stk__shard_path_check(const stk_host *host, const char *pattern, int6
     STK_TRY(stk__sink_path_check(host, pattern, err));
     stk__text t = STK__TEXT_INIT;
     int numbers;
-    const bool ok = format_path(&t, pattern, 0, shards, &numbers);
+    const bool ok = stk__shard_format(&t, pattern, 0, shards, &numbers);
+    stk__text_reset(&t);
+    int in_name = 0;
+    if (ok)
+        stk__shard_format(&t, stk__base_name(pattern), 0, shards, &in_name);
     stk__text_clear(&t);
     if (!ok)
         return host->fail(err, STK_INVALID, "path '%s' must have %%d or %%05d for the number of the shard", pattern);
+    if (!*stk__base_name(pattern))
+        return host->fail(err, STK_INVALID, "path '%s' ends in a slash, wanted the name of a file", pattern);
+    if (in_name != numbers)
+        return host->fail(err, STK_INVALID,
+                          "path '%s' has a number in the name of a directory; files of a set lie in one, so wanted it in their "
+                          "own names",
+                          pattern);
     if (shards > 1 && numbers == 0)
         return host->fail(err, STK_INVALID, "path '%s' needs %%05d for the numbers of %lld shards", pattern,
                           (long long)shards);

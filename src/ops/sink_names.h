@@ -5,9 +5,8 @@
 #include "base/str.h"
 #include "engine/op.h"
 
-/* Appends "part-%05d-of-%05d" with the number of the shard, then the number of shards. The pattern has been checked. */
-void stk__shard_path(stk__text *t, const char *pattern, int64_t shard, int64_t shards);
-/* INVALID unless a sink can write to a path of that name: a URL, or `~` that no shell has seen, would make odd directories. */
+/* INVALID unless a sink can write to a path of that name: a URL, or `~` that no shell has seen, would make
+   odd directories, and a wildcard hide what patterns mean. */
 stk_status stk__sink_path_check(const stk_host *host, const char *path, stk_error *err);
 /* Whether the pattern is good for so many shards, and as stk__sink_path_check. */
 stk_status stk__shard_path_check(const stk_host *host, const char *pattern, int64_t shards, stk_error *err);

@@ -1,15 +1,14 @@
 /* Columns of files that were read before, kept in the cache directory and mapped the next time. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/cache_dir.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "trace/store.h"
@@ -25,7 +24,6 @@ enum {
     PIECES = 64,
     PIECE_BYTES = 64 * 1024,
     ALIGN = 4096,
-    LEFT_OVER_S = 3600,
     HASH_PIECE = 8 << 20,
 };
 
@@ -232,68 +230,15 @@ stk__trace *stk__trace_cache_load(const char *path, uint64_t memory_bytes)
 
 /* ---- saving ---- */
 
-typedef struct kept_file {
-    char *path;
-    int64_t used_ns;
-    uint64_t bytes;
-} kept_file;
-
-static int by_use(const void *a, const void *b)
-{
-    const kept_file *x = a, *y = b;
-    return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
-}
-
-/* A save that was killed leaves its half behind. Younger ones may be at work. */
-static bool is_left_over(const char *name, const struct stat *info)
-{
-    return strstr(name, ".columns.tmp-") && time(NULL) - info->st_mtim.tv_sec > LEFT_OVER_S;
-}
-
-static void list_kept(const char *directory, kept_file **out, size_t *out_count, uint64_t *out_bytes)
-{
-    DIR *d = opendir(directory);
-    size_t capacity = 0;
-    struct dirent *entry;
-    while (d && (entry = readdir(d))) {
-        const size_t length = strlen(entry->d_name), tail = sizeof ending - 1;
-        struct stat info;
-        stk__text path = STK__TEXT_INIT;
-        stk__text_printf(&path, "%s/%s", directory, entry->d_name);
-        const bool ours = length > tail && strcmp(entry->d_name + length - tail, ending) == 0;
-        if (!ours && !path.failed && !stat(path.data, &info) && is_left_over(entry->d_name, &info))
-            unlink(path.data);
-        if (!ours || path.failed || stat(path.data, &info) ||
-            !stk__grow((void **)out, &capacity, *out_count + 1, sizeof **out)) {
-            stk__text_clear(&path);
-            continue;
-        }
-        const int64_t used = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-        (*out)[(*out_count)++] = (kept_file){path.data, used, (uint64_t)info.st_size};
-        *out_bytes += (uint64_t)info.st_size;
-    }
-    if (d)
-        closedir(d);
-}
-
 /* Removes the files that were not used for longest until `bytes` more fit below the cap. */
 static void make_room(const char *path, uint64_t bytes, uint64_t cap_bytes)
 {
+    static const char *const endings[] = {ending, NULL};
     char *directory = stk__strndup(path, (size_t)(strrchr(path, '/') - path));
-    kept_file *files = NULL;
-    size_t count = 0;
-    uint64_t kept = 0;
-    if (!directory)
-        return;
-    list_kept(directory, &files, &count, &kept);
-    if (count)
-        qsort(files, count, sizeof *files, by_use);
-    for (size_t i = 0; i < count; i++) {
-        if (kept + bytes > cap_bytes && unlink(files[i].path) == 0)
-            kept -= files[i].bytes;
-        stk__free(files[i].path);
-    }
-    stk__free(files);
+    if (directory)
+        stk__cache_dir_trim(directory, &(stk__cache_bounds){.endings = endings,
+                                                            .most_bytes = cap_bytes - bytes,
+                                                            .used_since_s = INT64_MAX});
     stk__free(directory);
 }
 

@@ -175,29 +175,6 @@ void stk__flat_json(const stk__flat *rows, const stk__flat_table *table, size_t 
 
 /* ---- CSV ---- */
 
-static void put_csv_text(stk__text *out, const char *text, size_t size)
-{
-    bool plain = true;
-    for (size_t i = 0; plain && i < size; i++)
-        plain = text[i] != '"' && text[i] != ',' && text[i] != '\n' && text[i] != '\r';
-    /* Spaces at the ends are part of the value, but not all readers think so. */
-    if (plain && (size == 0 || (text[0] != ' ' && text[size - 1] != ' '))) {
-        stk__emit_bytes(out, text, size);
-        return;
-    }
-    stk__emit_char(out, '"');
-    while (size) {
-        const char *quote = memchr(text, '"', size);
-        const size_t piece = quote ? (size_t)(quote - text) + 1 : size;
-        stk__emit_bytes(out, text, piece);
-        if (quote)
-            stk__emit_char(out, '"');
-        text += piece;
-        size -= piece;
-    }
-    stk__emit_char(out, '"');
-}
-
 /* "main;run;step": as folded stacks are, with what would part frames or lines made a blank. */
 static void put_csv_stack(stk__flat *r, int64_t callsite)
 {
@@ -235,7 +212,7 @@ static void put_csv_cell(stk__flat *r, stk__flat_type type, const stk__flat_cell
             stk__text_puts(out, isnan(cell->real) ? "NaN" : cell->real > 0 ? "Infinity" : "-Infinity");
         return;
     case STK__FLAT_TEXT:
-        put_csv_text(out, cell->text, cell->size);
+        stk__text_csv(out, cell->text, cell->size);
         return;
     case STK__FLAT_ARGS:
         if (cell->integer == 0)
@@ -251,7 +228,7 @@ static void put_csv_cell(stk__flat *r, stk__flat_type type, const stk__flat_cell
     if (r->scratch.failed)
         out->failed = true;
     else
-        put_csv_text(out, r->scratch.data ? r->scratch.data : "", r->scratch.length);
+        stk__text_csv(out, r->scratch.data ? r->scratch.data : "", r->scratch.length);
 }
 
 void stk__flat_csv_head(const stk__flat_table *table, stk__text *out)

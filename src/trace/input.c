@@ -14,6 +14,7 @@
 #include <zstd.h>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "trace/input.h"
 
@@ -479,6 +480,12 @@ static stk__input *input_new(const char *path)
     return in;
 }
 
+/* A named pipe may wait for its writer before there is anything to read. */
+static bool is_unwanted(void *arg)
+{
+    return is_stopped(arg);
+}
+
 stk_status stk__input_open(const char *path, stk__input **out, stk_error *err)
 {
     return stk__input_open_watched(path, NULL, NULL, out, err);
@@ -491,6 +498,8 @@ stk_status stk__input_open_watched(const char *path, bool (*go_on)(void *arg), v
     stk__input *in = input_new(from_pipe ? "standard input" : path);
     if (!in)
         return stk__nomem(sizeof *in, err);
+    in->go_on = go_on;
+    in->go_on_arg = arg;
     if (from_pipe) {
         in->fd = dup(STDIN_FILENO);
         if (in->fd < 0) {
@@ -499,7 +508,11 @@ stk_status stk__input_open_watched(const char *path, bool (*go_on)(void *arg), v
         }
     } else {
         stk__file_id id;
+        const stk__interrupt before = stk__interrupt_get();
+        if (go_on)
+            stk__interrupt_set((stk__interrupt){is_unwanted, in});
         const stk_status status = stk__file_open(path, &in->fd, &id, err);
+        stk__interrupt_set(before);
         if (status != STK_OK) {
             in->fd = -1;
             stk__input_close(in);
@@ -509,8 +522,6 @@ stk_status stk__input_open_watched(const char *path, bool (*go_on)(void *arg), v
     }
     struct stat info;
     in->may_wait = fstat(in->fd, &info) == 0 && !S_ISREG(info.st_mode);
-    in->go_on = go_on;
-    in->go_on_arg = arg;
     return input_start(in, out, err);
 }
 

@@ -53,7 +53,8 @@ typedef uint32_t stk__string;
     X(NO_FLOW_SLICE, no_flow_slice, K, "flow without a slice to bind to")                              \
     X(REDEFINED, redefined, K, "name of a process or thread given again with another value")           \
     X(LOST_BY_RECORDER, lost_by_recorder, T, "events that the recorder says it lost")                  \
-    X(NO_EVENTS, no_events, T, "file without any event that can be used")
+    X(NO_EVENTS, no_events, T, "file without any event that can be used")                              \
+    X(PAST_LIMIT, past_limit, T, "events that the recorder left out, by the limit on its file's size")
 
 typedef enum stk__trace_reason {
 #define STK__REASON_ENUM(name, lower, kind, text) STK__REASON_##name,

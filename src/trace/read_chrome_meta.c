@@ -109,6 +109,9 @@ static void add_summary(stk__chrome *r)
     const uint64_t lost = unsigned_of(find_arg(r, "events_lost"));
     if (lost)
         stk__builder_notes(r->b, STK__REASON_LOST_BY_RECORDER, lost, r->event.offset);
+    const uint64_t dropped = unsigned_of(find_arg(r, "events_dropped"));
+    if (dropped)
+        stk__builder_notes(r->b, STK__REASON_PAST_LIMIT, dropped, r->event.offset);
     keep_as_facts(r);
 }
 

@@ -444,7 +444,7 @@ static void find_track(pf_reader *r, const pf_sequence *s, event *e)
 static void read_total(pf_reader *r, stk__wire message, bool summary)
 {
     stk__string track = 0, name = 0;
-    uint64_t count = 0, total_ns = 0, lost = 0;
+    uint64_t count = 0, total_ns = 0, lost = 0, dropped = 0;
     stk__field f = stk__fields(message);
     while (stk__field_next(&f)) {
         if (f.number != EVENT_ARG || f.type != STK__WIRE_BYTES)
@@ -472,6 +472,8 @@ static void read_total(pf_reader *r, stk__wire message, bool summary)
             total_ns = number;
         else if (stk__wire_is(key, "lost") || stk__wire_is(key, "events_lost"))
             lost = number;
+        else if (stk__wire_is(key, "events_dropped"))
+            dropped = number;
     }
     if (!summary) {
         r->lost = r->lost + lost < lost ? UINT64_MAX : r->lost + lost;
@@ -483,6 +485,8 @@ static void read_total(pf_reader *r, stk__wire message, bool summary)
     r->lost = 0;
     if (lost)
         stk__builder_notes(r->b, STK__REASON_LOST_BY_RECORDER, lost, r->offset);
+    if (dropped)
+        stk__builder_notes(r->b, STK__REASON_PAST_LIMIT, dropped, r->offset);
 }
 
 /* True: it was one of the totals. */

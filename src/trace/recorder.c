@@ -16,6 +16,8 @@
 enum {
     MEMORY_DEFAULT = 16 * 1024 * 1024,
     MEMORY_MIN = 1024 * 1024,
+    FILE_DEFAULT = 1024 * 1024 * 1024,
+    FILE_MIN = 1024 * 1024,
     RING_MAX = 16384,
     NAMES_MIN = 64,
     NAMES_MAX = 4096,
@@ -128,6 +130,14 @@ static stk_status read_options(const stk_recorder_options *in, stk_recorder_opti
                              out->memory_bytes, MEMORY_MIN);
     if (!out->process)
         out->process = "stoker";
+    if (out->limit_bytes && out->last_bytes)
+        return stk_error_set(err, STK_INVALID, "the trace has both a limit and a last part to keep, wanted one of them");
+    const uint64_t size = out->last_bytes ? out->last_bytes : out->limit_bytes;
+    if (size && size < FILE_MIN)
+        return stk_error_set(err, STK_INVALID, "the size of the trace is limited to %llu bytes, wanted at least %d",
+                             (unsigned long long)size, FILE_MIN);
+    if (!size)
+        out->limit_bytes = FILE_DEFAULT;
     return STK_OK;
 }
 
@@ -196,6 +206,8 @@ static stk_recorder *recorder_new(const stk_recorder_options *options, bool gzip
     sem_init(&r->wake, 0, 0);
     r->generation = atomic_fetch_add(&generations, 1) + 1;
     r->memory_cap = options->memory_bytes;
+    r->limit_bytes = options->limit_bytes;
+    r->last_bytes = options->last_bytes;
     atomic_store(&r->memory_used, sizeof *r + stk__output_bytes(gzip));
     if (!alloc_tables(r)) {
         recorder_free(r);
@@ -220,11 +232,14 @@ stk_status stk_recorder_open(const char *path, const stk_recorder_options *optio
     if (!r)
         return stk__nomem(wanted.memory_bytes, err);
     r->writer.format = format;
-    stk_status status = stk__output_open(&r->output, path, gzip, err);
+    stk_status status = stk__output_open(&r->output, path, gzip, wanted.last_bytes > 0, err);
     if (status != STK_OK) {
         recorder_free(r);
         return status;
     }
+    if (format->head)
+        format->head(&r->writer);
+    stk__output_end_head(&r->output);
     format->start(&r->writer);
     stk__output_flush(&r->output);
     status = start_thread(r, err);
@@ -278,9 +293,10 @@ static stk_status finish_file(stk_recorder *r, stk_error *err)
     stk__marks_finish(r, now_ns);
     atomic_store(&r->stopped, true);
     stk__recorder_drain(r, true);
-    const uint64_t lost = write_totals(r, now_ns);
-    r->writer.format->finish(&r->writer, r->events_written, lost, now_ns);
-    r->stats = (stk_recorder_stats){.events_written = r->events_written, .events_lost = lost};
+    r->stats = (stk_recorder_stats){.events_written = r->events_written - r->events_rolled,
+                                    .events_lost = write_totals(r, now_ns),
+                                    .events_dropped = r->events_past_limit + r->events_rolled};
+    r->writer.format->finish(&r->writer, &r->stats, now_ns);
     r->finished = true;
     return stk__output_close(&r->output, &r->stats.bytes_written, err);
 }

@@ -45,10 +45,14 @@ static void put_metadata(stk__writer *w, const char *what, int64_t tid, const ch
     line_write(w, &l);
 }
 
-static void chrome_start(stk__writer *w)
+static void chrome_head(stk__writer *w)
 {
     static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     stk__output_write(w->output, head, sizeof head - 1);
+}
+
+static void chrome_start(stk__writer *w)
+{
     put_metadata(w, "process_name", w->pid, w->process);
 }
 
@@ -136,20 +140,24 @@ static void chrome_total(stk__writer *w, const stk__total *total, int64_t at_ns)
 }
 
 /* The one line without a comma behind it; a file that was cut off is whole up to its last newline but for "]}". */
-static void chrome_finish(stk__writer *w, uint64_t events_written, uint64_t events_lost, int64_t at_ns)
+static void chrome_finish(stk__writer *w, const stk_recorder_stats *stats, int64_t at_ns)
 {
     line l;
     (void)at_ns;
     line_init(&l);
     stk__text_printf(&l.text,
                      "{\"ph\":\"M\",\"name\":\"stoker_summary\",\"pid\":%lld,\"tid\":%lld,"
-                     "\"args\":{\"events_written\":%llu,\"events_lost\":%llu}}\n]}\n",
-                     (long long)w->pid, (long long)w->pid, (unsigned long long)events_written,
-                     (unsigned long long)events_lost);
+                     "\"args\":{\"events_written\":%llu,\"events_lost\":%llu",
+                     (long long)w->pid, (long long)w->pid, (unsigned long long)stats->events_written,
+                     (unsigned long long)stats->events_lost);
+    if (stats->events_dropped)
+        stk__text_printf(&l.text, ",\"events_dropped\":%llu", (unsigned long long)stats->events_dropped);
+    stk__text_puts(&l.text, "}}\n]}\n");
     line_write(w, &l);
 }
 
 const stk__format stk__format_chrome = {
+    .head = chrome_head,
     .start = chrome_start,
     .row = chrome_row,
     .begin = chrome_begin,

@@ -71,6 +71,7 @@ struct stk_recorder {
     /* set before the writer starts, then const */
     uint64_t generation; /* differs for every recorder of the process */
     size_t memory_cap, ring_max, names_max, index_size;
+    uint64_t limit_bytes, last_bytes; /* as in the options; one of them counts */
     int32_t name_other, name_step, arg_step;
     atomic_bool stopped; /* the one change: from then on events are not taken */
 
@@ -98,6 +99,11 @@ struct stk_recorder {
     uint64_t *unplaced;       /* by name: slices that fit on no row */
     uint32_t rows_count;
     uint64_t events_written, events_unwritten;
+    bool full;                                /* limit_bytes was reached: events are counted only */
+    uint64_t events_past_limit;               /* those */
+    uint64_t segment_events[STK__SEGMENTS];   /* of last_bytes: that went to the segments which have ended, oldest first */
+    uint64_t segment_first;                   /* events_written when the current one began */
+    uint64_t events_rolled;                   /* of events_written: in segments that are gone */
 
     /* stop's and close's */
     bool finished;

@@ -90,7 +90,7 @@ static void put_clock(stk__text *snapshot, uint32_t id, clockid_t clock)
     put_message(snapshot, SNAPSHOT_CLOCK, &fields.text);
 }
 
-/* The first packet clears the sequence's state and sets its clock to CLOCK_MONOTONIC; the second relates clocks. */
+/* The first packet of a segment clears the sequence's state and sets its clock to CLOCK_MONOTONIC; the second relates clocks. */
 static void write_clocks(stk__writer *w)
 {
     body defaults, packet, snapshot;
@@ -98,7 +98,8 @@ static void write_clocks(stk__writer *w)
     body_init(&packet);
     stk__wire_put_uint(&packet.text, PACKET_SEQUENCE_ID, sequence_of(w));
     stk__wire_put_uint(&packet.text, PACKET_SEQUENCE_FLAGS, SEQUENCE_STATE_CLEARED);
-    stk__wire_put_uint(&packet.text, PACKET_FIRST_ON_SEQUENCE, 1);
+    if (!w->further_segment)
+        stk__wire_put_uint(&packet.text, PACKET_FIRST_ON_SEQUENCE, 1);
     put_message(&packet.text, PACKET_DEFAULTS, &defaults.text);
     packet_write(w, &packet.text);
 
@@ -312,12 +313,14 @@ static void perfetto_total(stk__writer *w, const stk__total *total, int64_t at_n
     write_instant(w, &event.text, STK__TOTALS_TOTAL, at_ns);
 }
 
-static void perfetto_finish(stk__writer *w, uint64_t events_written, uint64_t events_lost, int64_t at_ns)
+static void perfetto_finish(stk__writer *w, const stk_recorder_stats *stats, int64_t at_ns)
 {
     body event;
     body_init(&event);
-    put_arg_uint(&event.text, "events_written", events_written);
-    put_arg_uint(&event.text, "events_lost", events_lost);
+    put_arg_uint(&event.text, "events_written", stats->events_written);
+    put_arg_uint(&event.text, "events_lost", stats->events_lost);
+    if (stats->events_dropped)
+        put_arg_uint(&event.text, "events_dropped", stats->events_dropped);
     write_instant(w, &event.text, STK__TOTALS_SUMMARY, at_ns);
 }
 

@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "trace/writer.h"
 
@@ -85,7 +86,7 @@ static stk_status open_direct(stk__sink *s, const char *path, stk_error *err)
     }
     if (stat(path, &info) || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
         return STK_OK;
-    s->direct = open(path, O_WRONLY | O_CLOEXEC);
+    STK_TRY(stk__open_output(path, 0, &s->direct, err));
     if (s->direct >= 0)
         return STK_OK;
     stk_error_set(err, STK_IO, "cannot write: %s", strerror(errno));

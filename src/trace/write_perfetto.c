@@ -784,10 +784,12 @@ static void totals_open(pf_writer *w, const char *name)
 static void write_totals(pf_writer *w)
 {
     const stk__trace *t = w->t;
-    uint64_t lost = 0;
-    for (size_t i = 0; i < t->note_count; i++)
+    uint64_t lost = 0, dropped = 0;
+    for (size_t i = 0; i < t->note_count; i++) {
         lost += t->notes[i].reason == STK__REASON_LOST_BY_RECORDER ? t->notes[i].count : 0;
-    if (!t->total_count && !lost)
+        dropped += t->notes[i].reason == STK__REASON_PAST_LIMIT ? t->notes[i].count : 0;
+    }
+    if (!t->total_count && !lost && !dropped)
         return;
     stk__text_reset(&w->event);
     stk__wire_put_uint(&w->event, TRACK_UUID, uuid_of(UUID_TOTALS, 0));
@@ -806,6 +808,8 @@ static void write_totals(pf_writer *w)
     totals_open(w, STK__TOTALS_SUMMARY);
     put_named_uint(w, "events_written", t->slices.count + t->counters.count);
     put_named_uint(w, "events_lost", lost);
+    if (dropped)
+        put_named_uint(w, "events_dropped", dropped);
     event_close(w, t->end_ns);
 }
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "engine/checkpoint.h"
 
-#define HEADER "stoker-checkpoint 1\n"
+#define HEADER "stoker-checkpoint 2\n"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,8 +18,12 @@ static const char *const pipelines[] = {
     "text(\"/proc/version\") | shuffle(buffer=4) | repeat(3) | batch(2) | repeat(3)",
 };
 
+/* Bits of the first byte, whose rest chooses the pipeline. */
+enum { ANY_MODE = 0x80, SKIP_BAD = 0x40 };
+
 static bool prepared;
 static uint64_t fingerprints[STK_COUNT(pipelines)][2];
+static int64_t modes[STK_COUNT(pipelines)];
 
 static void require(int condition)
 {
@@ -49,21 +53,28 @@ static void prepare(void)
         require(stk__checkpoint_parse(text, strlen(text), &c, NULL) == STK_OK);
         fingerprints[i][0] = c.pipeline;
         fingerprints[i][1] = c.data;
+        modes[i] = c.mode;
         stk_free(text);
     }
 }
 
 /* Goes on from numbers that nobody wrote: a refusal or a few batches, nothing else. */
-static void resume(stk__checkpoint c, size_t which)
+static void resume(stk__checkpoint c, uint8_t choice)
 {
+    const size_t which = choice % STK_COUNT(pipelines);
     if (which == 3) /* streams replay their counters: that takes as long as the numbers say */
         c.ticket %= 1000;
     c.pipeline = fingerprints[which][0];
     c.data = fingerprints[which][1];
+    if (!(choice & ANY_MODE))
+        c.mode = modes[which];
     stk__text t = STK__TEXT_INIT;
     stk__checkpoint_print(&c, &t);
     require(!t.failed);
-    const stk_config config = {.struct_size = sizeof config, .threads = 2, .resume_state = t.data};
+    const stk_config config = {.struct_size = sizeof config,
+                               .threads = 2,
+                               .resume_state = t.data,
+                               .on_error = choice & SKIP_BAD ? STK_ON_ERROR_SKIP : STK_ON_ERROR_STOP};
     stk_pipeline *p = NULL;
     stk_error err;
     stk_error_clear(&err);
@@ -119,6 +130,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     parse_text(&t, &again);
     require(memcmp(&c, &again, sizeof c) == 0);
     stk__text_clear(&t);
-    resume(c, data[0] % STK_COUNT(pipelines));
+    resume(c, data[0]);
     return 0;
 }

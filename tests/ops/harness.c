@@ -378,7 +378,7 @@ static void note_values(seen *s, const stk_batch *batch)
     }
 }
 
-static void note_batch(seen *s, const stk_batch *batch)
+void seen_add(seen *s, const stk_batch *batch)
 {
     stk_digest *digest;
     assert_true(stk__grow((void **)&s->batches, &s->capacity, s->count + 1, sizeof *s->batches));
@@ -412,7 +412,7 @@ void run_some(const char *text, const stk_config *config, int64_t limit, const c
         out->status = stk_pipeline_next(p, &batch, &out->error);
         if (out->status != STK_OK)
             break;
-        note_batch(out, batch);
+        seen_add(out, batch);
         out->status = stk_pipeline_consume(p, batch, &out->error);
         stk_batch_release(p, batch);
     }

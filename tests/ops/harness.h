@@ -72,6 +72,8 @@ typedef struct seen {
 } seen;
 
 void seen_clear(seen *s);
+/* Notes one batch. */
+void seen_add(seen *s, const stk_batch *batch);
 /* The same batches, index included; `from`: those of `all` to begin with. */
 void assert_seen_equal(const seen *all, size_t from, const seen *rest, const char *what);
 

@@ -200,6 +200,42 @@ static void ranks_out_of_step_are_refused(void **state)
     assert_fails(keep, &config, STK_MISMATCH, "another pipeline");
 }
 
+/* Whether ranks pad or keep is no part of the text where nobody wrote a shard. */
+static void ranks_that_share_in_another_way_are_refused(void **state)
+{
+    static const char text[] = "range(41) | shuffle | batch(4) | repeat(2)";
+    stk_config config = harness_config();
+    seen s;
+    config.world = 2;
+    config.auto_shard = STK_SHARD_AUTO;
+    run_some(text, &config, 2, in_dir("c"), &s);
+    seen_clear(&s);
+    config.resume_path = in_dir("c");
+    for (int64_t world = 1; world <= 3; world++) {
+        config.world = world;
+        config.auto_shard = STK_SHARD_KEEP;
+        assert_fails(text, &config, STK_MISMATCH, "shared the samples in another way");
+        config.auto_shard = STK_SHARD_WRITTEN;
+        assert_fails(text, &config, STK_MISMATCH, "shared the samples in another way");
+    }
+}
+
+/* What is left of an epoch that other ranks began is counted; a flow cannot take it on. */
+static void policy_after_a_change_of_ranks_is_refused(void **state)
+{
+    static const char text[] = "range(48) | shuffle(seed=1) | shard | batch(2) | repeat(3)";
+    visits ignored = {{0}};
+    stk_config config = harness_config();
+    run_ranks(text, 3, 2, NULL, in_dir("c"), &ignored);
+    run_ranks(text, 2, 2, in_dir("c"), in_dir("d"), &ignored);
+    config.world = 2;
+    config.on_error = STK_ON_ERROR_SKIP;
+    config.resume_path = in_dir("d");
+    assert_fails(text, &config, STK_MISMATCH, "has changed its number of ranks before");
+    config.resume_path = in_dir("c"); /* nor both at once */
+    assert_fails(text, &config, STK_MISMATCH, "at different paces");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +248,8 @@ int main(void)
         OP_TEST(shards_of_batches_change_ranks),
         OP_TEST(ranks_that_cannot_change_are_refused),
         OP_TEST(ranks_out_of_step_are_refused),
+        OP_TEST(ranks_that_share_in_another_way_are_refused),
+        OP_TEST(policy_after_a_change_of_ranks_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "formats/folder.h"
 
 static void put(const char *path)
 {
@@ -173,9 +174,28 @@ static void folder_names_its_classes(void **state)
     stk_pipeline_close(p);
 }
 
+/* Contents of all files up to 10,000, and of just so many, evenly chosen, where there are more. */
+static void look_samples_evenly(void **state)
+{
+    static const int64_t counts[] = {1, 9999, 10000, 10001, 1234567};
+    for (size_t i = 0; i < STK_COUNT(counts); i++) {
+        int64_t chosen = 0, last = -1, widest = 0;
+        for (int64_t k = 0; k < counts[i]; k++) {
+            if (!stk__folder_sampled(k, counts[i]))
+                continue;
+            widest = STK_MAX(widest, k - last);
+            last = k;
+            chosen++;
+        }
+        assert_int_equal(chosen, STK_MIN(counts[i], (int64_t)STK__FOLDER_SAMPLES));
+        assert_true(widest <= counts[i] / STK__FOLDER_SAMPLES + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        OP_TEST(look_samples_evenly),
         OP_TEST(folder_lists_classes_and_files_in_order),
         OP_TEST(folder_takes_other_extensions),
         OP_TEST(folder_joins_several_directories),

@@ -287,6 +287,7 @@ static void failed_allocations_with_several_threads(void **state)
     for (size_t i = 0; i < STK_COUNT(small_pipelines); i++) {
         stk_config config = harness_config();
         config.threads = 3;
+        config.checkpoints = true;
         for (uint64_t n = 1; n < 400; n += 7) {
             stk__alloc_fail_at(n, n % 2);
             run_bare(small_pipelines[i], &config, in_dir("point"));

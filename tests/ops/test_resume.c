@@ -119,6 +119,42 @@ static void resume_refuses_another_pipeline(void **state)
     refuses("range(20) | shuffle(seed=1) | batch(3)", config, "of another pipeline");
 }
 
+/* Rounds at the end may become more, also after the last, or fewer, where that many are not done yet. */
+static void resume_takes_another_number_of_rounds(void **state)
+{
+    static const char *const texts[] = {
+        "range(10) | shuffle(seed=1) | batch(3) | repeat",
+        "range(10) | shuffle | shard | batch(3) | repeat",
+        "range(20) | filter(\"value % 3 == 0\") | take(5) | batch(2) | take(2) | repeat",
+        "tfrecord(\"$D/b-*.gz\") | parse(value=int64) | shuffle(buffer=4) | batch(7) | repeat",
+    };
+    write_data();
+    for (size_t i = 0; i < STK_COUNT(texts); i++) {
+        stk_config config = harness_config();
+        char two[128], four[128];
+        seen whole, head, tail;
+        snprintf(two, sizeof two, "%s(2)", texts[i]);
+        snprintf(four, sizeof four, "%s(4)", texts[i]);
+        run_all(four, NULL, &whole);
+        for (size_t k = 0; k <= whole.count / 2; k++) {
+            run_some(two, &config, (int64_t)k, in_dir("checkpoint"), &head);
+            assert_int_equal(head.count, k);
+            config.resume_path = in_dir("checkpoint");
+            run_all(four, &config, &tail);
+            assert_seen_equal(&whole, k, &tail, four);
+            config.resume_path = NULL;
+            seen_clear(&head);
+            seen_clear(&tail);
+        }
+        make_checkpoint(four, (int64_t)whole.count - 1, config);
+        refuses(two, config, "the checkpoint stands at");
+        seen_clear(&whole);
+    }
+    /* Without a batch before it the last rows of a round share one with the next: how many there are matters. */
+    make_checkpoint("range(10) | repeat(2)", 1, harness_config());
+    refuses("range(10) | repeat(4)", harness_config(), "of another pipeline");
+}
+
 static void resume_refuses_other_data(void **state)
 {
     static const char text[] = "tfrecord(\"$D/a-*.tfrecord\") | batch(3)",
@@ -191,6 +227,7 @@ int main(void)
         OP_TEST(checkpoint_counts_only_what_was_handed_over),
         OP_TEST(resume_takes_another_prefetch_and_sink),
         OP_TEST(resume_refuses_another_pipeline),
+        OP_TEST(resume_takes_another_number_of_rounds),
         OP_TEST(resume_refuses_other_data),
         OP_TEST(resume_refuses_a_damaged_file),
         OP_TEST(resume_without_a_file_says_so),

@@ -141,11 +141,17 @@ static void text_that_is_no_state_is_refused(void **state)
 /* Numbers that only somebody with a hash function can put there. */
 static void hostile_numbers_are_refused(void **state)
 {
-    static const char *const lines[] = {"first_epoch 99999999999\n", "first_epoch -1\n", "round_batches -1\n",
-                                        "elastic_epoch 999999999999999999\n"};
+    static const char *const lines[] = {"first_epoch 99999999999\n",
+                                        "first_epoch -1\n",
+                                        "round_batches -1\n",
+                                        "elastic_epoch 999999999999999999\n",
+                                        "mode 3\n",
+                                        "mode -1\n",
+                                        "quarantined 1\n",
+                                        "listed_bytes -1\n"};
     for (size_t i = 0; i < STK_COUNT(lines); i++) {
         stk__text t = STK__TEXT_INIT;
-        stk__text_printf(&t, "stoker-checkpoint 1\nworld 1\n%s", lines[i]);
+        stk__text_printf(&t, "stoker-checkpoint 2\nworld 1\n%s", lines[i]);
         stk__text_printf(&t, "check %016llx\n", (unsigned long long)XXH3_64bits(t.data, t.length));
         refused(t.data, STK_MISMATCH, "cannot be");
         stk__text_clear(&t);
@@ -162,28 +168,176 @@ static void path_and_state_together_are_refused(void **state)
     stk_free(place);
 }
 
-/* Bad records that were listed before are not listed again, nor is the list begun anew. */
-static void quarantine_goes_on(void **state)
+/* ---- the list of bad records ---- */
+
+static const char bad_text[] = "tfrecord(\"$D/a-*.tfrecord\") | parse(value=int64, rare=int64) | batch(2)";
+
+static stk_config listing(void)
 {
-    static const char text[] = "tfrecord(\"$D/a-*.tfrecord\") | parse(value=int64, rare=int64) | batch(2)";
     stk_config config = harness_config();
-    char *file;
-    size_t size;
-    int lines = 0;
-    write_data();
     config.on_error = STK_ON_ERROR_QUARANTINE;
     config.quarantine_path = in_dir("bad");
-    char *place = state_after(text, &config, 2);
-    config.resume_state = place;
+    return config;
+}
+
+static char *read_list(void)
+{
+    char *file;
+    size_t size;
+    assert_int_equal(stk__read_file(in_dir("bad"), 1 << 20, &file, &size, NULL), STK_OK);
+    return file;
+}
+
+static void assert_list(const char *wanted)
+{
+    char *list = read_list();
+    assert_string_equal(list, wanted);
+    stk__free(list);
+}
+
+/* The list of a whole run; freed by stk__free. */
+static char *whole_list(void)
+{
+    const stk_config config = listing();
     seen s;
-    run_all(text, &config, &s);
+    run_all(bad_text, &config, &s);
+    seen_clear(&s);
+    return read_list();
+}
+
+static int lines_in(const char *text)
+{
+    int lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* Records that were listed ahead of the place are cut off, and met again: each line comes once, wherever a run was left. */
+static void quarantine_lists_each_record_once(void **state)
+{
+    write_data();
+    char *whole = whole_list();
+    assert_int_equal(lines_in(whole), 11);
+    for (int64_t step = 1; step <= 4; step++) {
+        char *place = NULL;
+        seen s;
+        for (int64_t at = 0; at < 12; at += step) {
+            stk_config config = listing();
+            config.resume_state = place;
+            stk_pipeline *p;
+            const stk_batch *batch;
+            assert_int_equal(try_open(bad_text, &config, &p, NULL), STK_OK);
+            for (int64_t i = 0; i < step && stk_pipeline_next(p, &batch, NULL) == STK_OK; i++)
+                stk_batch_release(p, batch);
+            stk_free(place);
+            assert_int_equal(stk_pipeline_state(p, &place, NULL), STK_OK);
+            stk_pipeline_close(p);
+        }
+        stk_config config = listing();
+        config.resume_state = place;
+        run_all(bad_text, &config, &s);
+        assert_list(whole);
+        assert_int_equal(s.stats.quarantined, 11);
+        assert_int_equal(s.stats.skipped, 11);
+        seen_clear(&s);
+        stk_free(place);
+    }
+    stk__free(whole);
+}
+
+/* Half a line, as a full disk or a power cut leaves it, is cut off too. */
+static void quarantine_cuts_off_half_a_line(void **state)
+{
+    write_data();
+    char *whole = whole_list();
+    stk_config config = listing();
+    char *place = state_after(bad_text, &config, 2), *list = read_list();
+    stk__text t = STK__TEXT_INIT;
+    seen s;
+    stk__text_printf(&t, "%s{\"file\":\"d/a.tf", list);
+    write_file("bad", t.data, t.length);
+    config.resume_state = place;
+    run_all(bad_text, &config, &s);
+    assert_list(whole);
+    seen_clear(&s);
+    stk__text_clear(&t);
+    stk_free(place);
+    stk__free(list);
+    stk__free(whole);
+}
+
+static void keep_log(void *arg, stk_log_level level, const char *text)
+{
+    stk__text_printf(arg, "%d %s\n", (int)level, text);
+}
+
+/* A list that was taken away: said, and begun anew, so that its lines are those that are counted. */
+static void quarantine_without_its_list_says_so(void **state)
+{
+    write_data();
+    stk_config config = listing();
+    char *place = state_after(bad_text, &config, 3);
+    stk__text log = STK__TEXT_INIT;
+    seen s;
+    config.resume_state = place;
+    config.quarantine_path = in_dir("other");
+    config.log = keep_log;
+    config.log_arg = &log;
+    run_all(bad_text, &config, &s);
+    char *list;
+    size_t size;
+    assert_int_equal(stk__read_file(in_dir("other"), 1 << 20, &list, &size, NULL), STK_OK);
+    assert_int_equal(s.stats.quarantined, lines_in(list));
+    assert_true(s.stats.quarantined < 11);
+    assert_int_equal(s.stats.skipped, 11);
+    assert_non_null(strstr(log.data, "does not have them"));
+    stk__free(list);
+    stk__text_clear(&log);
     seen_clear(&s);
     stk_free(place);
-    assert_int_equal(stk__read_file(in_dir("bad"), 1 << 20, &file, &size, NULL), STK_OK);
-    for (size_t i = 0; i < size; i++)
-        lines += file[i] == '\n';
-    assert_true(lines >= 11); /* all of the whole run; those that were ahead of the state stand there twice */
-    stk__free(file);
+}
+
+/* What is not the run's list, or no longer, is refused and left as it is. */
+static void quarantine_refuses_another_list(void **state)
+{
+    write_data();
+    stk_config config = listing();
+    char *place = state_after(bad_text, &config, 3), *list = read_list();
+    char *changed = stk__strndup(list, strlen(list));
+    changed[10] ^= 1;
+    const char *const others[] = {"mine\n", changed, "\n\n\n\n", "{\"file\":\"d/a.tf"};
+    config.resume_state = place;
+    for (size_t i = 0; i < STK_COUNT(others); i++) {
+        write_file("bad", others[i], strlen(others[i]));
+        assert_fails(bad_text, &config, STK_MISMATCH, "not the list that the run left");
+        assert_list(others[i]);
+    }
+    write_file("bad", list, strlen(list) - 1 > 40 ? 40 : 1);
+    assert_fails(bad_text, &config, STK_MISMATCH, "not the list that the run left");
+    stk__free(changed);
+    stk__free(list);
+    stk_free(place);
+}
+
+/* A checkpoint that is refused changes no list. */
+static void refused_checkpoint_leaves_the_list(void **state)
+{
+    write_data();
+    stk_config config = listing();
+    char *place = state_after(bad_text, &config, 1);
+    config.resume_state = place;
+    write_file("bad", "mine\n", 5);
+    assert_fails("tfrecord(\"$D/a-*.tfrecord\") | parse(value=int64, rare=int64) | batch(3)", &config, STK_MISMATCH,
+                 "another pipeline");
+    assert_fails("tfrecord(\"$D/a-0.tfrecord\") | parse(value=int64, rare=int64) | batch(2)", &config, STK_MISMATCH,
+                 "another pipeline");
+    config.rank = 1;
+    config.world = 2;
+    config.auto_shard = STK_SHARD_AUTO;
+    assert_fails(bad_text, &config, STK_MISMATCH, "2");
+    assert_list("mine\n");
+    stk_free(place);
 }
 
 int main(void)
@@ -196,7 +350,11 @@ int main(void)
         OP_TEST(text_that_is_no_state_is_refused),
         OP_TEST(hostile_numbers_are_refused),
         OP_TEST(path_and_state_together_are_refused),
-        OP_TEST(quarantine_goes_on),
+        OP_TEST(quarantine_lists_each_record_once),
+        OP_TEST(quarantine_cuts_off_half_a_line),
+        OP_TEST(quarantine_without_its_list_says_so),
+        OP_TEST(quarantine_refuses_another_list),
+        OP_TEST(refused_checkpoint_leaves_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

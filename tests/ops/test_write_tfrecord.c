@@ -247,6 +247,52 @@ static void write_refuses_bad_options(void **state)
     assert_int_equal(count_files(""), 0);
 }
 
+/* What a checkpoint cannot keep is not passed over in silence. */
+static void write_takes_checkpoints_only_where_it_can_go_on(void **state)
+{
+    stk_config config = harness_config();
+    stk_pipeline *p;
+    const stk_batch *batch;
+    stk_error err;
+    assert_int_equal(try_open("range(6) | batch(2) | write_tfrecord(\"$D/out\")", &config, &p, &err), STK_OK);
+    assert_false(stk_pipeline_keeps_output(p));
+    assert_int_equal(stk_pipeline_checkpoint(p, in_dir("c"), &err), STK_INVALID); /* it said nothing before */
+    stk_pipeline_close(p);
+    config.checkpoints = true;
+    assert_int_equal(try_open("range(6) | batch(2) | write_tfrecord(\"$D/out\")", &config, &p, &err), STK_OK);
+    assert_true(stk_pipeline_keeps_output(p));
+    assert_int_equal(stk_pipeline_next(p, &batch, &err), STK_OK);
+    assert_int_equal(stk_pipeline_checkpoint(p, in_dir("c"), &err), STK_INVALID); /* the batch is not written yet */
+    assert_int_equal(stk_pipeline_consume(p, batch, &err), STK_OK);
+    assert_int_equal(stk_pipeline_checkpoint(p, in_dir("c"), &err), STK_OK);
+    stk_batch_release(p, batch);
+    stk_pipeline_stop(p);
+    char *text;
+    assert_int_equal(stk_pipeline_state(p, &text, &err), STK_CANCELLED);
+    stk_pipeline_close(p);
+    assert_refused("range(6) | write_tfrecord(\"$D/out\", compression=gzip)", &config, STK_INVALID, "compressed", 1, 12);
+    assert_fails("range(6) | write_hdf5(\"$D/out.h5\")", &config, STK_INVALID, "takes no checkpoints");
+    config.checkpoints = false;
+    config.resume_path = in_dir("c");
+    seen s;
+    run_all("range(6) | batch(2) | write_tfrecord(\"$D/out\")", &config, &s);
+    seen_clear(&s);
+    ASSERT_VALUES("tfrecord(\"$D/out\") | parse(value=int64)", 0, 1, 2, 3, 4, 5);
+}
+
+static void write_wants_names_that_hide_nothing(void **state)
+{
+    static const char *const names[] = {"g-*", "g?", "g[0]", "g{a,b}", "g}", "new-*/g"};
+    char text[128];
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        snprintf(text, sizeof text, "range(6) | write_tfrecord(\"$D/%s\")", names[i]);
+        assert_refused(text, NULL, STK_INVALID, "wildcard", 1, 12);
+    }
+    assert_refused("range(6) | write_tfrecord(\"$D/%d/g\")", NULL, STK_INVALID, "name of a directory", 1, 12);
+    assert_refused("range(6) | write_tfrecord(\"$D/g/\")", NULL, STK_INVALID, "slash", 1, 12);
+    assert_int_equal(count_files(""), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +310,8 @@ int main(void)
         OP_TEST(write_leaves_nothing_after_an_error),
         OP_TEST(write_of_no_samples_makes_an_empty_file),
         OP_TEST(write_refuses_bad_options),
+        OP_TEST(write_takes_checkpoints_only_where_it_can_go_on),
+        OP_TEST(write_wants_names_that_hide_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,30 @@ static void write_refuses_bad_options(void **state)
     assert_int_equal(count_files(""), 0);
 }
 
+/* Two samples of one key in a row would become one, also where a run was stopped between them. */
+static void write_knows_the_last_keys_after_a_stop(void **state)
+{
+    static const char text[] = "tfrecord(\"$D/a-0.tfrecord\") | parse(name=bytes, value=int64) | take(1) | batch(1) | repeat(2) | "
+                               "write_webdataset(\"$D/out.tar\", key=name, value=\"txt\")";
+    stk_config config = harness_config();
+    stk_pipeline *p;
+    const stk_batch *batch;
+    stk_error err;
+    write_data();
+    config.checkpoints = true;
+    assert_int_equal(try_open(text, &config, &p, &err), STK_OK);
+    assert_int_equal(stk_pipeline_next(p, &batch, &err), STK_OK);
+    assert_int_equal(stk_pipeline_consume(p, batch, &err), STK_OK);
+    assert_int_equal(stk_pipeline_checkpoint(p, in_dir("c"), &err), STK_OK);
+    stk_pipeline_close(p);
+    config.resume_path = in_dir("c");
+    assert_int_equal(try_open(text, &config, &p, &err), STK_OK);
+    assert_int_equal(stk_pipeline_next(p, &batch, &err), STK_OK);
+    assert_int_equal(stk_pipeline_consume(p, batch, &err), STK_INVALID);
+    assert_non_null(strstr(err.message, "as that of the sample before it"));
+    stk_pipeline_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +206,7 @@ int main(void)
         OP_TEST(write_leaves_nothing_without_finish),
         OP_TEST(write_refuses_keys_that_would_not_read_back),
         OP_TEST(write_refuses_bad_options),
+        OP_TEST(write_knows_the_last_keys_after_a_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -415,8 +415,6 @@ def raiser(error: Callable[[], BaseException]) -> Callable[[dict[str, Any]], dic
         lambda: Stubborn("cannot be pickled"),
         lambda: type("Local", (Exception,), {})("its class is nowhere"),
         lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
-        lambda: SystemExit(3),
-        lambda: KeyboardInterrupt(),
         lambda: MemoryError("much"),
     ],
 )

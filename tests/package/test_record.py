@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import timeit
 
 import pytest
@@ -239,6 +240,8 @@ def test_what_cannot_be_written_is_told() -> None:
         ({"memory": "lots"}, ValueError, "record: memory: .*'lots'"),
         ({"memory": None}, TypeError, "record: memory"),
         ({"memory": -1}, ValueError, "record: memory"),
+        ({"limit": "some"}, ValueError, "record: limit: .*'some'"),
+        ({"last": -1}, ValueError, "record: last"),
         ({"process": 7}, TypeError, "process: wanted a str or None, found 7"),
     ],
 )
@@ -480,6 +483,40 @@ def test_a_forked_child_may_record_itself(build: pathlib.Path) -> None:
 
 
 # ---- cost ----
+
+
+def test_a_limit_is_told_and_the_rest_counted(build: pathlib.Path) -> None:
+    with pytest.warns(RuntimeWarning, match="is full at .* bytes: .* events of the rest were not recorded"):
+        with stoker.record("run.pftrace", limit="1M") as recording:
+            for _ in range(40):
+                mark(1000)
+                time.sleep(0.005)
+    stats = recording.stats
+    assert stats is not None and stats["events_dropped"] > 1000
+    assert stats["events_written"] + stats["events_lost"] + stats["events_dropped"] == 160000
+    assert os.path.getsize("run.pftrace") < 2**20 + 2**16
+    assert counts(build, "run.pftrace")["step"] < 40000
+
+
+@pytest.mark.parametrize("name", ["run.pftrace", "run.json.gz"])
+def test_the_last_part_is_kept(build: pathlib.Path, name: str) -> None:
+    with stoker.record(name, last="1M") as recording:
+        for _ in range(100):
+            mark(1000)
+            time.sleep(0.005)
+    stats = recording.stats
+    assert stats is not None and stats["events_dropped"] > 1000
+    assert stats["events_written"] + stats["events_lost"] + stats["events_dropped"] == 400000
+    assert 2**19 < os.path.getsize(name) <= 2**20 and os.listdir(".") == [name]
+    numbers = [int(str(row["number"])) for row in query(build, name, "select number from step order by ts")]
+    assert numbers[0] > 1000 and numbers[-1] > 90000
+
+
+def test_a_limit_or_the_last_part() -> None:
+    with pytest.raises(stoker.InvalidError, match="both a limit and a last part"):
+        stoker.record("run.json", limit="1M", last="1M").start()
+    with pytest.raises(stoker.InvalidError, match="wanted at least 1048576"):
+        stoker.record("run.json", last=1000).start()
 
 
 def test_memory_stays_flat_over_many_marks() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import types
 import zipfile
+from typing import Any
+
+import pytest
 
 import stoker
 
@@ -50,11 +56,21 @@ def test_the_wheel_is_for_every_python_from_3_10_on(wheel: pathlib.Path) -> None
     assert all("; extra ==" in line for line in needs), needs
 
 
-def test_the_wheel_installs_where_glibc_is_2_34(wheel: pathlib.Path) -> None:
+def wheel_check() -> types.ModuleType:
+    """scripts/wheel_check.py, which imports its neighbours."""
     spec = importlib.util.spec_from_file_location("wheel_check", ROOT / "scripts" / "wheel_check.py")
     assert spec and spec.loader
     check = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(check)
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        spec.loader.exec_module(check)
+    finally:
+        sys.path.pop(0)
+    return check
+
+
+def test_the_wheel_installs_where_glibc_is_2_34(wheel: pathlib.Path) -> None:
+    check = wheel_check()
     assert list(check.glibc_problems(str(wheel), 34)) == []
     # And the check sees what there is: this symbol came with 2.34.
     older = list(check.glibc_problems(str(wheel), 33))
@@ -107,6 +123,52 @@ def test_bundled_libraries_bring_their_notices(wheel: pathlib.Path) -> None:
         assert all(b"opyright" in archive.read(name) for name in notices)
     libraries = [name for name in names if name.startswith("stoker.libs/")]
     assert len(notices) >= len(libraries), (notices, libraries)  # libhdf5 is inside of the helper program
+
+
+def materials(wheel: pathlib.Path) -> dict[str, dict[str, Any]]:
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        return {part["name"]: part for part in json.loads(archive.read(path))["components"]}
+
+
+def test_every_binary_of_the_wheel_is_hardened(wheel: pathlib.Path) -> None:
+    if not shutil.which("readelf"):
+        pytest.skip("there is no readelf")
+    check = wheel_check()
+    names = {name for name, _ in check.binaries(str(wheel))}
+    assert {"stoker/_core.abi3.so", *PROGRAMS} <= names, names
+    assert list(check.hardening_problems(str(wheel))) == []
+
+
+def test_all_that_is_inside_is_in_the_list_of_materials(wheel: pathlib.Path) -> None:
+    assert list(wheel_check().material_problems(str(wheel))) == []
+    parts = materials(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = {name for name in archive.namelist() if name.startswith("stoker.libs/")}
+    listed = {p["value"] for part in parts.values() for p in part.get("properties", []) if p["name"] == "stoker:file"}
+    assert listed == libraries
+    # By the program itself: the version that is inside of it, and that nothing of it is loaded.
+    with zipfile.ZipFile(wheel) as archive:
+        inside = archive.read("stoker/libexec/stoker-hdf5")
+    version = re.search(rb"HDF5 library version: (\d+\.\d+\.\d+)", inside)
+    assert version, "no version of libhdf5 in the helper"
+    (hdf5,) = (part for name, part in parts.items() if name.startswith("libhdf5"))
+    assert hdf5["version"].startswith(version[1].decode()), (hdf5, version)
+    assert any("BSD" in entry["license"]["name"] for entry in hdf5["licenses"]), hdf5
+
+
+def test_what_is_missing_in_the_list_of_materials_is_seen(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    poorer = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as archive, zipfile.ZipFile(poorer, "w") as out:
+        for name in archive.namelist():
+            data = archive.read(name)
+            if ".dist-info/sboms/" in name:
+                bom = json.loads(data)
+                bom["components"] = [p for p in bom["components"] if p["name"] not in ("libzstd1", "libhdf5-dev")]
+                data = json.dumps(bom).encode()
+            out.writestr(name, data)
+    found = "\n".join(wheel_check().material_problems(str(poorer)))
+    assert "libzstd" in found and "libhdf5, which is inside" in found, found
 
 
 def test_only_the_init_function_is_exported() -> None:

@@ -341,7 +341,7 @@ class Stats(ctypes.Structure):
         "samples", "batches", "bytes_read", "consumer_wait_ns", "buffer_bytes", "peak_buffer_bytes", "budget_bytes", "skipped",
         "quarantined", "dropped", "lost_bytes", "cache_hits", "cache_misses")] + [
         ("threads", ctypes.c_int), ("total_batches", ctypes.c_int64), ("ready_batches", ctypes.c_int64),
-        ("epoch_batches", ctypes.c_int64)]
+        ("epoch_batches", ctypes.c_int64), ("held_batches", ctypes.c_int64), ("cache_damaged", ctypes.c_int64)]
 
 
 class Pipeline:

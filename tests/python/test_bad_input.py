@@ -863,7 +863,7 @@ def test_outputs_that_cannot_be_written(program):
 
 def test_interrupted_sinks_leave_nothing(program):
     with Folder() as folder:
-        target = folder.path("out")
+        target = folder.path("deep/out")
         process = subprocess.Popen([program, "run", "-e", "range(10) | repeat | write_tfrecord(%s)" % literal(target),
                                     "--quiet", "--step-time", "1ms"], stderr=subprocess.PIPE)
         deadline = time.monotonic() + TIMEOUT

@@ -135,6 +135,59 @@ def test_quarantine_lists_the_bad_rows(session):
     assert sorted(line["record"] for line in lines) == list(range(8, 16)), lines
 
 
+def listed_failures(session, pipeline, threads):
+    """Figures of a run, and the lines of its list of bad records by record."""
+    listed = session.path("bad-%d.jsonl" % threads)
+    command = [session.program, "run", "-e", pipeline, "--json", "--quiet", "--threads", str(threads), "--on-error",
+               "quarantine=" + listed]
+    result = subprocess.run(command, capture_output=True, timeout=LONGEST, check=False)
+    assert result.returncode == 0, result.stderr
+    with open(listed, encoding="utf-8") as file:
+        lines = sorted((json.loads(line) for line in file), key=lambda line: line["record"])
+    return json.loads(result.stdout.decode().splitlines()[-1]), lines
+
+
+def check_tried_once(session, pipeline, read_bytes, rows):
+    """Every row fails, each chunk was read once however its rows are spread, and any number of threads tells the same."""
+    told = []
+    for threads in (1, 2, 5):
+        figures, lines = listed_failures(session, pipeline, threads)
+        assert figures["quarantined"] == rows and [line["record"] for line in lines] == list(range(rows)), figures
+        assert figures["bytes_read"] == read_bytes, (threads, figures["bytes_read"], read_bytes)
+        told.append(lines)
+    assert told[0] == told[1] == told[2]
+
+
+def test_a_chunk_that_cannot_be_decoded_is_tried_once(session):
+    path, rows = session.path("all-bad.h5"), 120
+    with Maker(path, rows=rows) as m:
+        m.add("x", m.numbers("<i4", 13, small=True), (12, 13), filters=[("gzip", 4)])
+    places = [chunk_place(path, "x", (start, 0)) for start in range(0, rows, 12)]
+    for place in places:
+        flip(path, place.byte_offset, 0xff)  # the head of a zlib stream
+    # In little memory: a chunk has to go before the next can come.
+    for ops in ("batch(7)", "shuffle(seed=3) | batch(7)", "shuffle(seed=3) | batch(1)"):
+        pipeline = 'hdf5("%s", x="/x", cache_bytes=1500) | %s' % (path, ops)
+        check_tried_once(session, pipeline, sum(place.size for place in places), rows)
+
+
+def test_a_chunk_that_libhdf5_cannot_find_is_tried_once(session):
+    """An index that points past the end of the file: such a dataset is libhdf5's, which was asked again for every row."""
+    path, rows = session.path("bad-index.h5"), 120
+    with Maker(path, hdf5lib.OLD, rows) as m:
+        m.add("x", m.numbers("<i4", small=True), (12,))
+    places = [chunk_place(path, "x", (start,)).byte_offset for start in range(0, rows, 12)]
+    with open(path, "r+b") as file:
+        data = file.read()
+        for place in places:
+            at = data.index(place.to_bytes(8, "little"))
+            file.seek(at)
+            file.write((place + (1 << 40)).to_bytes(8, "little"))
+    for ops in ("batch(7)", "shuffle(seed=3) | batch(7)", "shuffle(seed=3) | batch(1)"):
+        pipeline = 'hdf5("%s", x="/x", cache_bytes=500) | %s' % (path, ops)
+        check_tried_once(session, pipeline, rows * 4, rows)
+
+
 def test_every_codec_stands_noise_in_chunks(session):
     """Chunks of every filter overwritten with noise: an error or any values, never worse, and all other rows as they were."""
     generator = numpy.random.default_rng(6)

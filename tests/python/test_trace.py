@@ -7,9 +7,11 @@ import collections
 import gzip
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 try:
@@ -55,7 +57,7 @@ class Trace:
         self.replay(sorted(events, key=lambda e: e[0]))
 
     def add_track(self, track):
-        assert track.uuid not in self.tracks, "track declared twice"
+        assert self.tracks.get(track.uuid, track) == track, "track declared again as another one"
         if track.HasField("process"):
             self.process = track.process
         else:
@@ -243,6 +245,109 @@ def test_stoker_run_trace_has_ops_and_waits_of_the_consumer(build, folder):
 def test_stoker_run_chrome_trace_is_json(build, folder):
     trace, _ = read_chrome(gzip.open(run_stoker(build, folder, "run.json.gz", "range(1000) | batch(10)", "--step-time", "1ms"), "rt", encoding="utf-8").read())
     assert sum(e["ph"] == "X" and e["cat"] == "step" for e in trace["traceEvents"]) >= 90
+
+
+LONG = "range(100000000) | batch(50)"  # with steps of 20 us: some 4 MB of trace in a second
+
+
+def read_any(path):
+    """Number of slices, by readers that are not ours; a file that was cut off is read up to its last whole event."""
+    data = open(path, "rb").read()
+    if path.endswith(".pftrace"):
+        return len(Trace(data).slices), data
+    text = (gzip.decompress(data) if path.endswith(".gz") else data).decode()
+    return sum(e["ph"] == "X" for e in json.loads(text)["traceEvents"]), data
+
+
+def questions(build, path):
+    """What our own commands make of it: exit codes, and the number of slices."""
+    stoker = os.path.join(build, "stoker")
+    diagnosis = subprocess.run([stoker, "diagnose", path], capture_output=True, text=True)
+    assert diagnosis.returncode == 0 and "steps, from the markers" in diagnosis.stdout, diagnosis
+    count = subprocess.run([stoker, "sql", path, "--no-cache", "--format", "csv", "-q", "select count(*) n from slice"],
+                           capture_output=True, text=True)
+    assert count.returncode == 0, count
+    return int(count.stdout.split()[1]), diagnosis.stderr
+
+
+def run_limited(build, folder, name, *options):
+    path = os.path.join(folder, name)
+    done = subprocess.run([os.path.join(build, "stoker"), "run", "-e", LONG, "--steps", "100000", "--step-time", "20us",
+                           "--json", "--trace", path, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done
+    figures = json.loads(done.stdout)
+    assert figures["trace_events_dropped"] > 1000 and os.listdir(folder) == [name]
+    return path, figures, done.stderr
+
+
+def test_stoker_run_trace_stops_at_its_limit(build, folder):
+    for name in ("a.pftrace", "a.json", "a.json.gz"):
+        path, figures, told = run_limited(build, folder, name, "--trace-limit", "1M")
+        assert "warning: the trace is full at " in told and "events of the rest were not recorded" in told, told
+        slices, data = read_any(path)
+        assert 2**19 < len(data) < 2**20 + 2**16, len(data)
+        ours, notes = questions(build, path)
+        assert ours == slices <= figures["trace_events"] and "by the limit on its file's size" in notes
+        os.remove(path)
+
+
+def test_stoker_run_keeps_the_last_part_of_a_trace(build, folder):
+    for name in ("a.pftrace", "a.json", "a.json.gz"):
+        path, figures, told = run_limited(build, folder, name, "--trace-last", "1M")
+        assert "the last part: " in told and "warning" not in told, told
+        slices, data = read_any(path)
+        assert 2**19 < len(data) <= 2**20, len(data)
+        ours, notes = questions(build, path)
+        assert ours == slices <= figures["trace_events"] and "by the limit on its file's size" in notes
+        if name == "a.pftrace":
+            steps = [s.args["step"] for s in Trace(data).slices if s.category == "step"]
+            assert min(steps) > 10000 and (max(steps) == 99999 or figures["trace_events_lost"]), (min(steps), max(steps))
+        os.remove(path)
+
+
+def whole_part(path):
+    """The bytes of a trace that was cut off, up to its last whole packet or line."""
+    data = open(path, "rb").read()
+    if not path.endswith(".pftrace"):
+        return data[:data.rindex(b"\n")].rstrip(b",") + b"]}"
+    at = whole = 0
+    while at < len(data):
+        whole, at, size, shift = at, at + 1, 0, 0
+        while at < len(data):
+            size |= (data[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                break
+        at += size
+    return data if at == len(data) else data[:whole]
+
+
+def test_stoker_run_that_is_killed_leaves_the_last_part(build, folder):
+    random.seed(7)
+    rounds = 60 if os.environ.get("STOKER_TORTURE") else 8
+    rolled = 0
+    for i in range(rounds):
+        name = ("a.pftrace", "a.json")[i % 2]
+        path = os.path.join(folder, name)
+        run = subprocess.Popen([os.path.join(build, "stoker"), "run", "-q", "-e", LONG, "--step-time", "20us", "--trace", path,
+                                "--trace-last", "1M"], stdout=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.2, 2.0))
+        run.kill()
+        run.wait()
+        # What lay beside it for a moment may be there still, under a name that no pattern takes for data.
+        assert all(n in ("a.pftrace", "a.json") or n.startswith(".") for n in os.listdir(folder)), os.listdir(folder)
+        assert os.path.getsize(path) <= 2**20
+        data = whole_part(path)
+        if name == "a.pftrace":
+            packets = pb.Trace.FromString(data).packet
+            assert packets[0].sequence_flags & CLEARED
+            steps = [a.int_value for p in packets for a in p.track_event.debug_annotations]
+        else:
+            steps = [e["args"]["step"] for e in json.loads(data)["traceEvents"] if e.get("cat") == "step"]
+        rolled += bool(steps) and steps[0] > 10000
+        top = subprocess.run([os.path.join(build, "stoker"), "top", path], capture_output=True, text=True)
+        assert top.returncode == 0 and "step" in top.stdout, top
+    assert rolled, "no run was long enough"
 
 
 def main():

@@ -211,6 +211,82 @@ static void out_of_memory_is_told(void **state)
     stk__chunk_cache_free(c);
 }
 
+/* ---- failures ---- */
+
+/* Takes a chunk, and fails to fill it where it has to be filled. */
+static stk__chunk_state use_failing(stk__chunk_cache *c, uint64_t number, stk_status status)
+{
+    stk__chunk *chunk;
+    const stk__chunk_state state = get(c, wish(number), &chunk);
+    if (state == STK__CHUNK_MINE) {
+        stk_error *error = stk__calloc(1, sizeof *error);
+        error->status = status;
+        error->offset = (int64_t)number;
+        chunk->error = error;
+        stk__chunk_cache_publish(c, chunk);
+    }
+    assert_int_equal(chunk->error->status, status);
+    assert_int_equal(chunk->error->offset, number);
+    stk__chunk_cache_release(c, chunk, 1);
+    return state;
+}
+
+static void failure_is_remembered_without_its_memory(void **state)
+{
+    stk__chunk_cache *c = new_cache(2);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(use_failing(c, i, STK_CORRUPT), STK__CHUNK_MINE);
+    for (uint64_t i = 10; i < 30; i++)
+        assert_int_equal(use(c, i, 1), STK__CHUNK_MINE);
+    assert_int_equal(use(c, 28, 1), STK__CHUNK_READY); /* two have memory, as without any failure */
+    for (uint64_t i = 0; i < 5; i++) {
+        stk__chunk *chunk;
+        assert_int_equal(use_failing(c, i, STK_CORRUPT), STK__CHUNK_READY);
+        assert_int_equal(get(c, wish(i), &chunk), STK__CHUNK_READY);
+        assert_null(chunk->data);
+        stk__chunk_cache_release(c, chunk, 0);
+    }
+    int64_t hits, fills;
+    stk__chunk_cache_stats(c, &hits, &fills);
+    assert_int_equal(fills, 5 + 20);
+    stk__chunk_cache_free(c);
+}
+
+static void failure_of_memory_or_disk_is_tried_again(void **state)
+{
+    static const stk_status passing[] = {STK_NOMEM, STK_IO, STK_CANCELLED};
+    for (size_t i = 0; i < STK_COUNT(passing); i++) {
+        stk__chunk_cache *c = new_cache(1);
+        assert_int_equal(use_failing(c, 1, passing[i]), STK__CHUNK_MINE);
+        assert_int_equal(use(c, 2, 1), STK__CHUNK_MINE);
+        assert_int_equal(use(c, 1, 1), STK__CHUNK_MINE);
+        stk__chunk_cache_free(c);
+    }
+}
+
+static void failures_are_bounded(void **state)
+{
+    enum { MANY = 5000 };
+    const size_t room = stk__chunk_cache_memory(BYTES) - BYTES;
+    stk__chunk_cache *c = new_cache(1);
+    stk__chunk *held;
+    size_t remembered = 0;
+    use_failing(c, 0, STK_CORRUPT);
+    assert_int_equal(get(c, wish(0), &held), STK__CHUNK_READY);
+    for (uint64_t i = 1; i < MANY; i++) {
+        assert_int_equal(use_failing(c, i, STK_CORRUPT), STK__CHUNK_MINE);
+        assert_int_equal(use_failing(c, i, STK_CORRUPT), STK__CHUNK_READY);
+    }
+    assert_int_equal(held->error->offset, 0); /* who holds it may read it */
+    stk__chunk_cache_release(c, held, 1);
+    for (uint64_t i = 0; i < MANY; i++)
+        remembered += stk__chunk_cache_has(c, &(stk__chunk_key){0, 0, i});
+    assert_in_range(remembered, 1, room / (sizeof(stk__chunk) + sizeof(stk_error)));
+    assert_int_equal(use_failing(c, 1, STK_CORRUPT), STK__CHUNK_MINE); /* the oldest is forgotten */
+    assert_int_equal(use_failing(c, MANY - 1, STK_CORRUPT), STK__CHUNK_READY);
+    stk__chunk_cache_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +300,9 @@ int main(void)
         cmocka_unit_test(sizes_may_differ),
         cmocka_unit_test(threads_share_few_places),
         cmocka_unit_test(out_of_memory_is_told),
+        cmocka_unit_test(failure_is_remembered_without_its_memory),
+        cmocka_unit_test(failure_of_memory_or_disk_is_tried_again),
+        cmocka_unit_test(failures_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,7 +337,7 @@ static void diff_tells_what_appeared_and_vanished(void **state)
     stk__text text = STK__TEXT_INIT, json = STK__TEXT_INIT, csv = STK__TEXT_INIT;
     stk__diff_text(&d, STK__DIFF_ALL, 20, &text);
     stk__diff_json(&d, STK__DIFF_ALL, 0, &json);
-    stk__diff_csv(&d, STK__DIFF_ALL, 0, &csv);
+    stk__diff_csv(&d, STK__DIFF_ALL, 0, false, &csv);
     assert_non_null(strstr(text.data, "appeared (1): new"));
     assert_null(strchr(text.data, 0x1b)); /* nothing from a trace reaches a terminal as it is */
     assert_null(strchr(json.data, 0x1b));
@@ -387,7 +387,7 @@ static void diff_from_nothing_is_slower(void **state)
     stk__text text = STK__TEXT_INIT, json = STK__TEXT_INIT, csv = STK__TEXT_INIT;
     stk__diff_text(&d, STK__DIFF_ALL, 20, &text);
     stk__diff_json(&d, STK__DIFF_ALL, 0, &json);
-    stk__diff_csv(&d, STK__DIFF_ALL, 0, &csv);
+    stk__diff_csv(&d, STK__DIFF_ALL, 0, false, &csv);
     assert_non_null(strstr(text.data, "REGRESSION: busy time of the names that changed significantly from 0 (0 to "));
     assert_null(strstr(text.data, "inf"));
     assert_null(strstr(json.data, "inf"));
@@ -474,7 +474,7 @@ static void diff_of_hostile_times_stays_defined(void **state)
         stk__text text = STK__TEXT_INIT;
         stk__diff_text(&d, STK__DIFF_ALL, 0, &text);
         stk__diff_json(&d, STK__DIFF_ALL, 0, &text);
-        stk__diff_csv(&d, STK__DIFF_ALL, 0, &text);
+        stk__diff_csv(&d, STK__DIFF_ALL, 0, false, &text);
         assert_false(text.failed);
         stk__text_clear(&text);
         stk__diff_clear(&d);

@@ -46,7 +46,7 @@ static int entries(const char *path)
     assert_non_null(d);
     int n = 0;
     for (struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     closedir(d);
     return n;
 }
@@ -312,8 +312,6 @@ static void braces_stand_for_names(void **state)
     assert_no_paths("{0..999999}{a,b}", STK_INVALID, "stand for more than 1000000 names");
     assert_no_paths("{0..1000000}", STK_INVALID, "stand for more than 1000000 names");
     assert_no_paths("{-999999999999999999..999999999999999999}", STK_INVALID, "stand for more than 1000000 names");
-    assert_no_paths("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", STK_INVALID,
-                    "more than 16 braces");
 }
 
 static void remote_files_are_named_as_such(void **state)
@@ -361,7 +359,7 @@ static void file_calls_survive_every_failed_allocation(void **state)
 {
     (void)state;
     put(in_dir("oom"), "text");
-    for (uint64_t n = 1; n < 12; n++) {
+    for (uint64_t n = 1; n < 40; n++) {
         char *data = NULL;
         size_t size;
         stk__paths paths = {0};
@@ -375,7 +373,7 @@ static void file_calls_survive_every_failed_allocation(void **state)
         assert_true(b == STK_OK || b == STK_NOMEM);
         assert_true(c == STK_OK || c == STK_NOMEM);
         assert_true(d == STK_OK || d == STK_NOMEM);
-        assert_true(n < 11 || (a == STK_OK && d == STK_OK));
+        assert_true(n < 39 || (a == STK_OK && c == STK_OK && d == STK_OK));
         stk__free(data);
         stk__paths_clear(&paths);
     }

@@ -143,6 +143,8 @@ static void behave(const char *as, const uint8_t *data, size_t size)
         give_data(STK_OK, STK__H5_ANSWER_DATA, data, size);
     else if (strcmp(as, "crash") == 0)
         kill(getpid(), SIGABRT);
+    else if (strcmp(as, "killed") == 0)
+        kill(getpid(), SIGKILL);
     else if (strcmp(as, "cpu") == 0)
         kill(getpid(), SIGXCPU);
     else if (strcmp(as, "exit") == 0)
@@ -316,6 +318,7 @@ static void ask_keeps_one_process_and_free_ends_it(void **state)
 static void crashes_hangs_and_nonsense_are_errors_of_the_file(void **state)
 {
     expect_failure("crash", PATIENT_MS, STK_CORRUPT, "libhdf5 crashed (signal 6) on this file");
+    expect_failure("killed", PATIENT_MS, STK_NOMEM, "was killed from outside on this file");
     expect_failure("cpu", PATIENT_MS, STK_CORRUPT, "libhdf5 used up its CPU time on this file");
     expect_failure("exit", PATIENT_MS, STK_CORRUPT, "libhdf5 ended its process (exit code 3) on this file");
     expect_failure("hang", 120, STK_CORRUPT, "libhdf5 did not answer within 0.12 s on this file");

@@ -83,7 +83,7 @@ static long long total_of(const char *text, const char *what, const char *key)
 
 static void recorder_null_is_a_no_op(void **state)
 {
-    stk_recorder_stats stats = {1, 2, 3};
+    stk_recorder_stats stats = {1, 2, 3, 4};
     stk_step(NULL, 1);
     stk_step_end(NULL);
     stk_span_begin(NULL, "x");
@@ -337,6 +337,113 @@ static void recorder_full_disk_is_reported_at_close_with_the_file(void **state)
     }
 }
 
+/* ---- the size of the file ---- */
+
+enum { BURSTS = 60, BURST = 1500 };
+
+/* Spans with a counter each, at a pace that the writer can follow more or less. */
+static stk_recorder_stats record_much(const char *name, uint64_t limit, uint64_t last)
+{
+    stk_recorder *r = NULL;
+    stk_error err = {0};
+    const stk_recorder_options options = {
+        .struct_size = sizeof options, .process = "test", .limit_bytes = limit, .last_bytes = last};
+    if (stk_recorder_open(in_folder(name), &options, &r, &err) != STK_OK)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < BURSTS; i++) {
+        for (int k = 0; k < BURST; k++) {
+            stk_span_begin(r, "work");
+            stk_counter(r, "number", i * BURST + k);
+            stk_span_end(r);
+        }
+        usleep(4000);
+    }
+    assert_true(stk__recorder_memory(r) <= 16 << 20);
+    return stop(r);
+}
+
+static void check_counts(const char *name, const stk_recorder_stats *s, uint64_t most)
+{
+    struct stat info;
+    assert_int_equal(s->events_written + s->events_lost + s->events_dropped, 2 * BURSTS * BURST);
+    assert_true(s->events_written > 1000 && s->events_dropped > 1000);
+    assert_int_equal(stat(in_folder(name), &info), 0);
+    assert_int_equal(info.st_size, s->bytes_written);
+    assert_true((uint64_t)info.st_size <= most && (uint64_t)info.st_size > most / 2);
+}
+
+static long long number_in(const char *line)
+{
+    const char *value = line ? strstr(line, "\"value\":") : NULL;
+    return value ? strtoll(value + strlen("\"value\":"), NULL, 10) : -1;
+}
+
+static void recorder_stops_at_the_limit_and_counts_the_rest(void **state)
+{
+    const stk_recorder_stats s = record_much("limit.json", 1 << 20, 0);
+    check_counts("limit.json", &s, (1 << 20) + 4096); /* the totals come on top */
+    char *text = read_text("limit.json"), wanted[64];
+    assert_int_equal(count_of(text, "\"ph\":\"X\"") + count_of(text, "\"ph\":\"C\""), s.events_written);
+    assert_int_equal(number_in(strstr(text, "\"ph\":\"C\"")), 0);
+    snprintf(wanted, sizeof wanted, "\"events_dropped\":%llu}}\n]}\n", (unsigned long long)s.events_dropped);
+    assert_non_null(strstr(text, wanted));
+    assert_int_equal(total_of(text, "\"work\"", "count"), BURSTS * BURST);
+    stk__free(text);
+}
+
+static void recorder_keeps_the_last_part(void **state)
+{
+    const stk_recorder_stats s = record_much("last.json", 0, 1 << 20);
+    check_counts("last.json", &s, 1 << 20);
+    char *text = read_text("last.json");
+    assert_int_equal(count_of(text, "\"ph\":\"X\"") + count_of(text, "\"ph\":\"C\""), s.events_written);
+    assert_int_equal(count_of(text, "\"traceEvents\""), 1);
+    assert_true(number_in(strstr(text, "\"ph\":\"C\"")) > 1000);
+    char last[32];
+    snprintf(last, sizeof last, "\"value\":%d}", BURSTS * BURST - 1);
+    assert_true(s.events_lost || strstr(text, last));
+    assert_int_equal(total_of(text, "\"work\"", "count"), BURSTS * BURST);
+    stk__free(text);
+}
+
+/* Segments are cut out of the compressed file: length and checksum of what is left must fit. */
+static void recorder_keeps_a_sound_gzip_of_the_last_part(void **state)
+{
+    const stk_recorder_stats s = record_much("last.json.gz", 0, 1 << 20);
+    gzFile in = gzopen(in_folder("last.json.gz"), "rb");
+    size_t size = 0, capacity = 64 << 20;
+    char *text = stk__alloc(capacity);
+    assert_non_null(in);
+    for (int n; (n = gzread(in, text + size, 1 << 20)) > 0;)
+        size += (size_t)n;
+    text[size] = 0;
+    assert_int_equal(gzclose(in), Z_OK); /* Z_BUF_ERROR where the trailer is missing, Z_DATA_ERROR where it is wrong */
+    assert_int_equal(count_of(text, "\"ph\":\"X\"") + count_of(text, "\"ph\":\"C\""), s.events_written);
+    stk__free(text);
+}
+
+static void recorder_refuses_sizes_that_mean_nothing(void **state)
+{
+    static const stk_recorder_options wrong[] = {
+        {.struct_size = sizeof wrong[0], .limit_bytes = 4095},
+        {.struct_size = sizeof wrong[0], .last_bytes = 4095},
+        {.struct_size = sizeof wrong[0], .limit_bytes = 1 << 24, .last_bytes = 1 << 24},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        stk_recorder *r;
+        stk_error err = {0};
+        assert_int_equal(stk_recorder_open(in_folder("size.json"), &wrong[i], &r, &err), STK_INVALID);
+        assert_non_null(strstr(err.message, i < 2 ? "4095" : "both"));
+        assert_int_equal(access(in_folder("size.json"), F_OK), -1);
+    }
+    const stk_recorder_options last = {.struct_size = sizeof last, .last_bytes = 1 << 24};
+    stk_recorder *r;
+    stk_error err = {0};
+    assert_int_equal(symlink("/dev/null", in_folder("null.json")), 0);
+    assert_int_equal(stk_recorder_open(in_folder("null.json"), &last, &r, &err), STK_IO);
+    assert_non_null(strstr(err.message, "plain file"));
+}
+
 static void recorder_open_survives_every_failed_allocation(void **state)
 {
     stk_recorder *r = NULL;
@@ -555,6 +662,10 @@ int main(void)
         cmocka_unit_test(recorder_reads_a_reused_name_buffer_again),
         cmocka_unit_test(recorder_opened_after_another_closed_gets_its_own_tracks),
         cmocka_unit_test(recorder_full_disk_is_reported_at_close_with_the_file),
+        cmocka_unit_test(recorder_stops_at_the_limit_and_counts_the_rest),
+        cmocka_unit_test(recorder_keeps_the_last_part),
+        cmocka_unit_test(recorder_keeps_a_sound_gzip_of_the_last_part),
+        cmocka_unit_test(recorder_refuses_sizes_that_mean_nothing),
         cmocka_unit_test(recorder_open_survives_every_failed_allocation),
         cmocka_unit_test(recorder_takes_events_from_eight_threads),
         cmocka_unit_test(recorder_stop_finishes_the_file_and_ignores_what_comes_later),

@@ -286,6 +286,50 @@ static void error_prefix_goes_before_the_message_and_cuts_its_end(void **state)
     stk__error_prefix(NULL, "nothing");
 }
 
+static void csv_is(const char *in, const char *plain, const char *safe)
+{
+    stk__text t = STK__TEXT_INIT;
+    stk__text_csv(&t, in, strlen(in));
+    assert_string_equal(t.data, plain);
+    stk__text_reset(&t);
+    assert_int_equal(stk__text_csv_safe(&t, in, strlen(in)), strcmp(plain, safe) != 0);
+    assert_string_equal(t.data, safe);
+    stk__text_clear(&t);
+}
+
+static void csv_marks_what_a_spreadsheet_would_run(void **state)
+{
+    csv_is("plain", "plain", "plain");
+    csv_is("a,b", "\"a,b\"", "\"a,b\"");
+    csv_is(" a", "\" a\"", "\" a\"");
+    csv_is("say \"x\"", "\"say \"\"x\"\"\"", "\"say \"\"x\"\"\"");
+    csv_is("-1.5", "-1.5", "-1.5");
+    csv_is("+2e3", "+2e3", "+2e3");
+    csv_is("=1+1", "=1+1", "'=1+1");
+    csv_is("-1+cmd|' /C calc'!A0", "-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0");
+    csv_is("@sum(a,b)", "\"@sum(a,b)\"", "\"'@sum(a,b)\"");
+    csv_is("+", "+", "'+");
+    csv_is("-inf", "-inf", "'-inf");
+    csv_is("\t=1", "\t=1", "'\t=1");
+    csv_is("\r=1", "\"\r=1\"", "\"'\r=1\"");
+    csv_is("it's = fine", "it's = fine", "it's = fine");
+}
+
+static void hidden_characters_are_escaped_everywhere(void **state)
+{
+    static const char evil[] = "a\xc2\x9b" "b\xe2\x80\xae" "c\xe2\x80\x8b" "d\xf3\xa0\x81\x81" "e\xe2\x80\x8d" "f";
+    char shown[128];
+    stk__text t = STK__TEXT_INIT;
+    stk__escape_terminal(evil, shown, sizeof shown);
+    assert_string_equal(shown, "a\\xc2\\x9bb\\xe2\\x80\\xaec\\xe2\\x80\\x8bd\\xf3\\xa0\\x81\\x81e\xe2\x80\x8d" "f");
+    stk__text_quote(&t, evil);
+    assert_string_equal(t.data, "\"a\\xc2\\x9bb\\xe2\\x80\\xaec\\xe2\\x80\\x8bd\\xf3\\xa0\\x81\\x81e\xe2\x80\x8d" "f\"");
+    stk__text_reset(&t);
+    stk__text_json_str(&t, evil);
+    assert_string_equal(t.data, "\"a\\u009bb\\u202ec\\u200bd\\udb40\\udc41e\xe2\x80\x8d" "f\"");
+    stk__text_clear(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +350,8 @@ int main(void)
         cmocka_unit_test(parse_duration_takes_units),
         cmocka_unit_test(parse_int64_takes_the_whole_range),
         cmocka_unit_test(nearest_finds_typos_only),
+        cmocka_unit_test(csv_marks_what_a_spreadsheet_would_run),
+        cmocka_unit_test(hidden_characters_are_escaped_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

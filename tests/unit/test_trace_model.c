@@ -550,7 +550,7 @@ static void the_cache_gives_the_same_columns_and_refuses_damage(void **state)
     char directory[] = "/tmp/stoker-test-XXXXXX";
     assert_non_null(mkdtemp(directory));
     stk__text path = STK__TEXT_INIT;
-    stk__text_printf(&path, "%s/traces/a.columns", directory);
+    stk__text_printf(&path, "%s/traces/%032d.columns", directory, 1);
     stk__trace *a = random_trace(3, NULL);
     stk__trace_cache_save(a, path.data, 0);
     stk__trace *b = stk__trace_cache_load(path.data, 0);
@@ -581,7 +581,7 @@ static void the_cache_gives_the_same_columns_and_refuses_damage(void **state)
     assert_null(stk__trace_cache_load(path.data, 0));
     /* a second one does not fit beside the first */
     stk__text second = STK__TEXT_INIT;
-    stk__text_printf(&second, "%s/traces/b.columns", directory);
+    stk__text_printf(&second, "%s/traces/%032d.columns", directory, 2);
     stk__trace_cache_save(a, second.data, (uint64_t)info.st_size + 100);
     assert_int_equal(access(path.data, F_OK), -1);
     assert_int_equal(access(second.data, F_OK), 0);
