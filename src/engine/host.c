@@ -203,7 +203,8 @@ static stk_status host_no_room(const stk_call *call, const char *what, uint64_t 
     stk__text_bytes(&t, used);
     stk__text_fixed(&t, limit, sizeof limit);
     stk__text_bytes(&t, (uint64_t)budget->limit);
-    stk__budget_option(budget, used + STK_MIN(size, UINT64_MAX / 8) + copies, option, sizeof option);
+    const uint64_t all = used + STK_MIN(size, UINT64_MAX / 8) + copies;
+    stk__budget_option(budget, all + all / 8, option, sizeof option);
     return stk_error_set(err, STK_BUDGET, "%s needs %s, and %s of the budget of %s are in use; %s would do", what, needs, in_use,
                          limit, option);
 }
