@@ -508,7 +508,7 @@ static void find_files(const char *pattern, const inspect_options *o, stk__paths
     for (size_t i = 0; wild && i < found.count; i++)
         wild[i] = strpbrk(pattern, "*?[") && strcmp(found.items[i], pattern) != 0;
     if (status == STK_OK && found.count && wild && wild[0])
-        status = stk__sets_check(&found, wild, &err);
+        status = stk__sets_check(&found, wild, NULL, &err);
     stk__free(wild);
     if (status != STK_OK)
         tell_failure(pattern, o, &err, sum);
@@ -524,7 +524,7 @@ static void check_all(const stk__paths *paths, const inspect_options *o, totals 
         wild[i] = true;
         manifest = manifest || stk__manifest_is_path(paths->items[i]);
     }
-    if (wild && manifest && paths->count > 1 && o->verify && stk__sets_check(paths, wild, &err) != STK_OK)
+    if (wild && manifest && paths->count > 1 && o->verify && stk__sets_check(paths, wild, NULL, &err) != STK_OK)
         tell_failure(err.file, o, &err, sum);
     stk__free(wild);
 }

@@ -34,6 +34,10 @@ typedef struct stk_g2p_config {
     int no_common; /* 1: without the library's list of common words that no model reads well; another model has none */
     int (*stopped)(void *arg); /* asked while files are read, in this thread; 1 ends that with STK_CANCELLED. May be NULL */
     void *stopped_arg;
+    /* Asked before lexicons and a model take memory, with less than 0 when they give some back; what it returns in place of
+       STK_OK ends the opening. NULL: nobody counts. What is held in the end is not given back by stk_g2p_close. Since 0.1. */
+    stk_status (*charge)(void *charge_arg, int64_t bytes, stk_error *err);
+    void *charge_arg;
 } stk_g2p_config;
 
 /* `config` may be NULL: the library's own model, int8, no lexicon. Since 0.1. */

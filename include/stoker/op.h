@@ -245,6 +245,17 @@ typedef struct stk_host {
     bool (*plan_has_classes)(const stk_plan *plan, int id);
     /* While running, any thread: a line for the log of the run. Who calls it sees to it that it is not told too often. */
     void (*warn)(const stk_call *call, const char *text);
+    /* Memory that the op, or a library that it calls, takes by itself: charged before, returned after. Any thread. */
+    stk_status (*charge)(const stk_call *call, size_t size, stk_error *err);
+    void (*give_back)(const stk_call *call, size_t size);
+    /* Streams, from `pull` and `ahead` alone: the same, but waits for the others to give memory back. Who holds a lock, or work that
+       `pull` may wait for, must see to it that `pull` says so: between pause and resume it counts as idle. */
+    stk_status (*charge_patiently)(const stk_call *call, size_t size, stk_error *err);
+    void *(*alloc_patiently)(const stk_call *call, size_t size, stk_error *err);
+    void (*pause)(const stk_call *call);
+    void (*resume)(const stk_call *call);
+    /* The message of a STK_BUDGET that an op got and whose size it knows: `what` takes `size` bytes, `kept` of which stay in the batch. */
+    stk_status (*no_room)(const stk_call *call, const char *what, uint64_t size, uint64_t kept, stk_error *err);
 } stk_host;
 
 /* ---- the descriptor ---- */
@@ -347,6 +358,9 @@ typedef struct stk_op {
        see); guards cache files, which only cost time to make anew. *newest_ns: raised to the last change of a file, in ns since
        1970. */
     uint64_t (*stamp)(const stk_call *call, int64_t *newest_ns);
+    /* Optional: frees what one worker keeps from sample to sample and can make anew. Called when memory is short, while that worker
+       is in no op; perhaps by another thread. A sample whose ops found no memory comes again afterwards, from its source on. */
+    void (*trim)(const stk_call *call);
 } stk_op;
 
 typedef const stk_op *const *(*stk_plugin_function)(uint32_t abi);
@@ -399,6 +413,18 @@ static inline void *stk_budget_alloc(const stk_call *call, size_t size, stk_erro
 static inline void stk_budget_free(const stk_call *call, void *p, size_t size)
 {
     call->host->free(call, p, size);
+}
+
+/* For memory that comes from elsewhere, a library's say: it counts towards the budget until it is returned. STK_BUDGET when there is
+   too little left; the op returns that as it is, and the sample comes again when there is room. Any thread. */
+static inline stk_status stk_budget_charge(const stk_call *call, size_t size, stk_error *err)
+{
+    return call->host->charge(call, size, err);
+}
+
+static inline void stk_budget_return(const stk_call *call, size_t size)
+{
+    call->host->give_back(call, size);
 }
 
 /* Whether anything later uses field `id`; ops need not make those that nothing uses. */

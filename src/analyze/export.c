@@ -316,10 +316,13 @@ static stk_status exporter_init(stk__exporter *e, stk_error *err)
 
 static stk_status exporter_run(stk__exporter *e, stk_error *err)
 {
+    const uint64_t failures = stk__alloc_failures();
     STK_TRY(stk__new_dir_open(&e->dir, e->options.dir, err));
     stk_status status = e->target->data ? e->target->data(e, err) : write_tables(e, err);
     if (status == STK_OK)
         status = e->target->beside(e, err);
+    if (status == STK_OK)
+        status = stk__alloc_check(failures, err);
     if (status == STK_OK)
         status = publish(e, err);
     stk__new_dir_abort(&e->dir); /* what was moved is there no more */

@@ -38,6 +38,7 @@ stk_status stk__file_id_of(int fd, const char *path, stk__file_id *out, stk_erro
         return stk__io_error(err, path, "cannot stat");
     out->size_bytes = st.st_size;
     out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    out->ctime_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
     return STK_OK;
 }
 

@@ -9,10 +9,11 @@
 
 #include "base/compiler.h"
 
-/* Size and mtime: enough to notice that a file changed. */
+/* Size and mtime are enough to notice that a file changes while it is read. What is kept of it goes by ctime too, which nobody
+   can set back. */
 typedef struct stk__file_id {
     int64_t size_bytes;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
 } stk__file_id;
 
 /* Opens for reading; refuses directories. err gets file and the system's reason. */

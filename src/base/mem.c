@@ -1,9 +1,22 @@
 /* Counted allocation with fault injection. */
+#define _GNU_SOURCE
 #include "base/mem.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+/* From here on memory has pages of its own. A mapping costs microseconds and a fault for each page; such sizes are few. */
+#define PAGES_LEAST ((size_t)1 << 20)
+#if defined(__SANITIZE_ADDRESS__)
+#define PAGES 0 /* who writes past the end is to be found */
+#else
+#define PAGES 1
+#endif
 
 static atomic_uint_fast64_t alloc_count;
 static atomic_uint_fast64_t failures;
@@ -33,6 +46,13 @@ void stk__alloc_fail_at(uint64_t n, bool sticky)
 uint64_t stk__alloc_failures(void)
 {
     return atomic_load(&failures);
+}
+
+stk_status stk__alloc_check(uint64_t before, stk_error *err)
+{
+    if (atomic_load(&failures) == before)
+        return STK_OK;
+    return stk_error_set(err, STK_NOMEM, "out of memory on the way");
 }
 
 static void *counted(void *p)
@@ -67,6 +87,31 @@ void *stk__alloc_aligned(size_t size)
 void stk__free(void *p)
 {
     free(p);
+}
+
+void *stk__pages_alloc(size_t size)
+{
+    if (!PAGES || size < PAGES_LEAST)
+        return stk__alloc_aligned(size);
+    if (size > SIZE_MAX / 2 || must_fail())
+        return NULL;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void stk__pages_free(void *p, size_t size)
+{
+    if (!PAGES || size < PAGES_LEAST)
+        free(p);
+    else if (p)
+        munmap(p, size);
+}
+
+void stk__heap_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 char *stk__strndup(const char *s, size_t n)

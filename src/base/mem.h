@@ -17,6 +17,15 @@ void *stk__alloc_aligned(size_t size);
 /* Freeing NULL is fine. */
 void stk__free(void *p);
 
+/*
+ * The same for memory whose size is known when it is freed. Much of it has pages of its own, which go back to the system at once:
+ * a heap keeps what is freed, in each thread's arena, and the process stays as large.
+ */
+void *stk__pages_alloc(size_t size);
+void stk__pages_free(void *p, size_t size);
+/* Gives free pages of the heap back to the system, after a library has freed much of it. */
+void stk__heap_trim(void);
+
 char *stk__strdup(const char *s);
 char *stk__strndup(const char *s, size_t n);
 
@@ -30,6 +39,8 @@ bool stk__grow(void **items, size_t *capacity, size_t want, size_t item_size);
 uint64_t stk__alloc_count(void);
 /* Number of those that failed: what was made since may lack something, even where nobody looked. */
 uint64_t stk__alloc_failures(void);
+/* NOMEM when there are more of them than `before`, else OK: for what is made of many small texts, and must be whole. */
+stk_status stk__alloc_check(uint64_t before, stk_error *err);
 /* The n-th allocation from now fails (1: the next one), and all after it when `sticky`; 0 switches it off. Tests only. */
 void stk__alloc_fail_at(uint64_t n, bool sticky);
 

@@ -2,6 +2,7 @@
 #include "engine/budget.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -39,20 +40,44 @@ bool stk__budget_has_room(const stk__budget *budget, size_t size)
     return size <= (size_t)budget->limit && used + (int64_t)size <= budget->limit / 4 * 3;
 }
 
-stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err)
+stk_status stk__budget_error(stk__budget *budget, size_t size, stk_error *err)
 {
-    char used[32], limit[32], want[32];
+    atomic_store_explicit(&budget->refused, (int64_t)STK_MIN(size, (size_t)INT64_MAX / 8), memory_order_relaxed);
+    char used[32], limit[32], want[32], option[64];
+    const int64_t in_use = atomic_load(&budget->used) - atomic_load(&budget->spare);
     stk__text t;
     stk__text_fixed(&t, used, sizeof used);
-    stk__text_bytes(&t, (uint64_t)atomic_load(&budget->used));
+    stk__text_bytes(&t, (uint64_t)in_use);
     stk__text_fixed(&t, limit, sizeof limit);
     stk__text_bytes(&t, (uint64_t)budget->limit);
     stk__text_fixed(&t, want, sizeof want);
     stk__text_bytes(&t, size);
+    /* Twice as much: what failed is seldom the last that is asked for, and caches take their share of any budget. */
+    stk__budget_option(budget, 2 * ((uint64_t)in_use + STK_MIN(size, SIZE_MAX / 8)), option, sizeof option);
     return stk_error_set(err, STK_BUDGET,
-                         "buffers need %s more, %s of the budget of %s are in use; raise %s, or lower the batch "
-                         "size or the number of threads",
-                         want, used, limit, budget->name ? budget->name : "memory");
+                         "buffers need %s more, %s of the budget of %s are in use; %s would do, or a smaller batch",
+                         want, used, limit, option);
+}
+
+void stk__budget_option(const stk__budget *budget, uint64_t size, char *out, size_t out_size)
+{
+    const char *name = budget->name ? budget->name : "memory";
+    const uint64_t kib = size / 1024 + 1, mib = size / (1024 * 1024) + 1;
+    if (kib < 1024)
+        snprintf(out, out_size, "%s %lluK", name, (unsigned long long)kib);
+    else
+        snprintf(out, out_size, "%s %lluM", name, (unsigned long long)mib);
+}
+
+static bool charge_or_trim(stk__budget *budget, size_t size)
+{
+    return stk__budget_charge(budget, size) ||
+           (budget->pool && stk__chunk_pool_trim(budget->pool) && stk__budget_charge(budget, size));
+}
+
+stk_status stk__budget_take(stk__budget *budget, size_t size, stk_error *err)
+{
+    return charge_or_trim(budget, size) ? STK_OK : stk__budget_error(budget, size, err);
 }
 
 static void release(const stk__allocator *from, void *p, size_t size)
@@ -60,13 +85,13 @@ static void release(const stk__allocator *from, void *p, size_t size)
     if (from)
         from->free(from->arg, p, size);
     else
-        stk__free(p);
+        stk__pages_free(p, size);
 }
 
 /* NULL with err set. Vector code and the frameworks that take batches over rely on the alignment. */
 static void *acquire(const stk__allocator *from, size_t size, stk_error *err)
 {
-    void *p = from ? from->alloc(from->arg, size) : stk__alloc_aligned(size);
+    void *p = from ? from->alloc(from->arg, size) : stk__pages_alloc(size);
     if (!p) {
         stk__nomem(size, err);
     } else if ((uintptr_t)p % 64 != 0) {
@@ -79,11 +104,8 @@ static void *acquire(const stk__allocator *from, size_t size, stk_error *err)
 
 static void *alloc_from(stk__budget *budget, const stk__allocator *from, size_t size, stk_error *err)
 {
-    if (!stk__budget_charge(budget, size) &&
-        !(budget->pool && stk__chunk_pool_trim(budget->pool) && stk__budget_charge(budget, size))) {
-        stk__budget_error(budget, size, err);
+    if (stk__budget_take(budget, size, err) != STK_OK)
         return NULL;
-    }
     void *p = acquire(from, size, err);
     if (!p)
         stk__budget_return(budget, size);
@@ -253,6 +275,23 @@ void *stk__arena_alloc(stk__arena *arena, stk__chunk_pool *pool, size_t size, st
     head->used += aligned;
     arena->bytes += aligned;
     return p;
+}
+
+stk__arena_mark stk__arena_here(const stk__arena *arena)
+{
+    return (stk__arena_mark){arena->head, arena->head ? arena->head->used : 0, arena->bytes};
+}
+
+void stk__arena_rewind(stk__arena *arena, stk__chunk_pool *pool, stk__arena_mark mark)
+{
+    while (arena->head != mark.head) {
+        stk__chunk *next = arena->head->next;
+        stk__chunk_unref(pool, arena->head);
+        arena->head = next;
+    }
+    if (arena->head)
+        arena->head->used = mark.used;
+    arena->bytes = mark.bytes;
 }
 
 void stk__arena_release(stk__arena *arena, stk__chunk_pool *pool)

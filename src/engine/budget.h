@@ -14,16 +14,21 @@ typedef struct stk__budget {
     const char *name; /* of the option that sets it, for messages */
     struct stk__chunk_pool *pool; /* gives up its spare chunks when memory is short; NULL: none */
     _Atomic int64_t used, peak;
+    _Atomic int64_t refused; /* the size that was asked for last and not given, for messages */
     _Atomic int64_t spare; /* of what is used: given back as soon as anybody needs it */
 } stk__budget;
 
 /* False, charging nothing, when it would pass the limit. */
 bool stk__budget_charge(stk__budget *budget, size_t size);
 void stk__budget_return(stk__budget *budget, size_t size);
+/* The same with an error, after spare chunks were given up. */
+stk_status stk__budget_take(stk__budget *budget, size_t size, stk_error *err);
 /* Whether `size` more bytes would leave a quarter of the limit free for work that is already under way. */
 bool stk__budget_has_room(const stk__budget *budget, size_t size);
-/* "needs N bytes ... raise memory" */
-stk_status stk__budget_error(const stk__budget *budget, size_t size, stk_error *err);
+/* "buffers need N more ..., --memory M would do" */
+stk_status stk__budget_error(stk__budget *budget, size_t size, stk_error *err);
+/* "--memory 300M", of a budget that has room for `size` bytes in all. */
+void stk__budget_option(const stk__budget *budget, uint64_t size, char *out, size_t out_size);
 
 /* Charged allocation; `size` must be given back to free. */
 void *stk__budget_alloc(stk__budget *budget, size_t size, stk_error *err);
@@ -65,6 +70,12 @@ void stk__chunk_unref(stk__chunk_pool *pool, stk__chunk *chunk);
 /* Frees the spare ones; true when there were any. */
 bool stk__chunk_pool_trim(stk__chunk_pool *pool);
 
+/* A place in an arena, to go back to. */
+typedef struct stk__arena_mark {
+    stk__chunk *head;
+    size_t used, bytes;
+} stk__arena_mark;
+
 /* An arena holds one reference to each of its chunks. One thread at a time. */
 typedef struct stk__arena {
     stk__chunk *head; /* the one being filled */
@@ -73,6 +84,9 @@ typedef struct stk__arena {
 
 /* 16-byte aligned. */
 void *stk__arena_alloc(stk__arena *arena, stk__chunk_pool *pool, size_t size, stk_error *err);
+stk__arena_mark stk__arena_here(const stk__arena *arena);
+/* Gives back what was allocated since; nobody else may have a view on it. */
+void stk__arena_rewind(stk__arena *arena, stk__chunk_pool *pool, stk__arena_mark mark);
 /* Gives all chunks back. */
 void stk__arena_release(stk__arena *arena, stk__chunk_pool *pool);
 /* Empties it for reuse by the same owner; keeps the first chunk when nobody else refers to it. */

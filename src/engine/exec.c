@@ -98,6 +98,19 @@ bool stk__slab_room_locked(const stk_pipeline *p)
     return (p->free_slabs || p->slab_count - p->held_count < FLIGHT_MAX) && stk__budget_has_room(&p->budget, slab_demand(p));
 }
 
+/* Lets go of the lock where memory must be waited for: no batch is begun, nor any unit, before it is back. */
+static stk_status new_slab_locked(stk_pipeline *p, stk__slab **out, stk_error *err)
+{
+    stk_status status = stk__slab_new(p, out, err);
+    if (STK_LIKELY(status != STK_BUDGET) || !stk__room_enter_locked(p, NULL, UINT64_MAX))
+        return status;
+    do {
+        status = stk__slab_new(p, out, err);
+    } while (status == STK_BUDGET && stk__room_await_locked(p, UINT64_MAX));
+    stk__room_leave_locked(p);
+    return status;
+}
+
 stk__slab *stk__take_slab_locked(stk_pipeline *p)
 {
     stk__slab *slab = p->free_slabs;
@@ -108,7 +121,7 @@ stk__slab *stk__take_slab_locked(stk_pipeline *p)
     }
     stk_error error;
     stk_error_clear(&error);
-    if (stk__slab_new(p, &slab, &error) != STK_OK) {
+    if (new_slab_locked(p, &slab, &error) != STK_OK) {
         stk__fail_locked(p, &error);
         return NULL;
     }
@@ -145,6 +158,19 @@ void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab)
 
 /* ---- parts ---- */
 
+/* May let go of the lock, as new_slab_locked does. */
+static stk__part *new_part_locked(stk_pipeline *p, stk_error *err)
+{
+    stk__part *part = stk__part_new(p, err);
+    if (STK_LIKELY(part) || err->status != STK_BUDGET || !stk__room_enter_locked(p, NULL, UINT64_MAX))
+        return part;
+    do {
+        part = stk__part_new(p, err);
+    } while (!part && err->status == STK_BUDGET && stk__room_await_locked(p, UINT64_MAX));
+    stk__room_leave_locked(p);
+    return part;
+}
+
 static stk__part *take_part_locked(stk_pipeline *p)
 {
     stk__part *part = p->free_parts;
@@ -154,7 +180,7 @@ static stk__part *take_part_locked(stk_pipeline *p)
     } else {
         stk_error error;
         stk_error_clear(&error);
-        part = stk__part_new(p, &error);
+        part = new_part_locked(p, &error);
         if (!part) {
             stk__fail_locked(p, &error);
             return NULL;
@@ -179,8 +205,10 @@ static int64_t unit_rows(const stk_pipeline *p, int64_t left)
     if (p->direct && p->stored_count > 0)
         n = STK_MIN(p->part_rows, STK_MAX(n, p->plan.batching.size / (4 * p->threads)));
     if (!p->direct) { /* parts have memory of their own: all together at most a sixteenth of the budget */
-        const int64_t row_bytes = (int64_t)p->slab_bytes / p->plan.batching.size + 1;
+        const int64_t row_bytes = STK_MAX((int64_t)p->slab_bytes / p->plan.batching.size + 1, p->row_bytes);
         n = STK_MAX(1, STK_MIN(n, p->budget.limit / 16 / (p->threads + 2) / row_bytes));
+        if (p->row_bytes == 0 && p->stored_count > 0)
+            n = 1; /* a row may be anything: the first tells */
     }
     /* What is left is shared out evenly rather than with a crumb at the end. */
     if (left > n && left < 2 * n)
@@ -451,10 +479,47 @@ static bool flow_unit_locked(stk_pipeline *p, stk__worker *w)
     const int64_t ns = stk__now_ns() - start;
     pthread_mutex_lock(&p->lock);
     note_speed_locked(p, part->rows, ns);
-    p->part_bytes = STK_MAX(p->part_bytes, stk__part_bytes(p, part));
+    const size_t bytes = stk__part_bytes(p, part);
+    p->part_bytes = STK_MAX(p->part_bytes, bytes);
+    if (part->rows > 0)
+        p->row_bytes = STK_MAX(p->row_bytes, (int64_t)bytes / part->rows + 1);
     p->running--;
     part->ready = true;
     return true;
+}
+
+/* ---- what was made too early ---- */
+
+/* The last batch in the making, or ready, when none of its rows is being worked on. One with an error stays: it is told. */
+static bool drop_batch_locked(stk_pipeline *p)
+{
+    stk__slab *slab = p->flight_count > 1 ? flight_at(p, p->flight_count - 1) : NULL;
+    if (!slab || slab->next_row != slab->rows_done || slab->error_row >= 0)
+        return false;
+    p->flight_count--;
+    p->next_batch--;
+    p->slab_count--;
+    p->unfinished -= !slab->ready;
+    stk__slab_free(p, slab);
+    return true;
+}
+
+/* The last part in the line, when it is done. A stream cannot be read again. */
+static bool drop_part_locked(stk_pipeline *p)
+{
+    const int last = (p->queue_head + p->queue_count - 1) % (int)STK_COUNT(p->queue);
+    stk__part *part = p->queue_count > 1 ? p->queue[last] : NULL;
+    if (!part || p->plan.stream || !part->ready || part->error_row >= 0 || part->cursor > 0)
+        return false;
+    p->queue_count--;
+    p->next_ticket = part->ticket;
+    stk__part_free(p, part);
+    return true;
+}
+
+bool stk__drop_newest_locked(stk_pipeline *p)
+{
+    return p->direct ? drop_batch_locked(p) : drop_part_locked(p);
 }
 
 /* Where the next unit will start, for a source that looks ahead. */
@@ -497,13 +562,17 @@ static bool read_ahead_locked(stk_pipeline *p, stk__worker *w)
 
 /* ---- workers ---- */
 
+static bool assemble_locked(stk_pipeline *p, stk__worker *w)
+{
+    if (p->direct || !stk__can_assemble_locked(p))
+        return false;
+    stk__assemble_locked(p, w);
+    return true;
+}
+
 static bool flow_work_locked(stk_pipeline *p, stk__worker *w)
 {
-    if (stk__can_assemble_locked(p)) {
-        stk__assemble_locked(p, w);
-        return true;
-    }
-    return flow_unit_locked(p, w);
+    return assemble_locked(p, w) || flow_unit_locked(p, w);
 }
 
 static bool unit_locked(stk_pipeline *p, stk__worker *w)
@@ -514,6 +583,8 @@ static bool unit_locked(stk_pipeline *p, stk__worker *w)
 /* False with the lock held since the last look: the caller may wait. */
 static bool work_locked(stk_pipeline *p, stk__worker *w)
 {
+    if (!stk__room_open_locked(p)) /* memory is short: only what gives some back */
+        return p->room.pressed && assemble_locked(p, w);
     if (unit_locked(p, w) || read_ahead_locked(p, w))
         return true;
     /* Reading ahead lets go of the lock even when there is nothing to read: things may have changed meanwhile. */
@@ -532,9 +603,10 @@ static void *worker_main(void *arg)
     stk_pipeline *p = w->pipeline;
     stk__interrupt_set((stk__interrupt){worker_stopped, p}); /* a read of a pipe may never end by itself */
     pthread_mutex_lock(&p->lock);
+    stk__room_busy_locked(p);
     while (!p->stopping) {
         if (work_locked(p, w)) {
-            if (!p->direct) /* a finished part lets others assemble it, or start the next */
+            if (stk__room_done_locked(p) || !p->direct) /* a finished part lets others assemble it, or start the next */
                 wake_one_locked(p);
             continue;
         }
@@ -543,11 +615,14 @@ static void *worker_main(void *arg)
         stk__worker_trace(w);
         const int64_t start = w->track ? stk__now_ns() : 0;
         p->waiting++;
+        stk__room_idle_locked(p);
         pthread_cond_wait(&p->work, &p->lock);
+        stk__room_busy_locked(p);
         p->waiting--;
         if (w->track)
             stk__track_slice(w->track, p->feeding ? p->names.wait_input : p->names.wait_room, start, stk__now_ns(), NULL);
     }
+    stk__room_idle_locked(p);
     pthread_mutex_unlock(&p->lock);
     stk__worker_trace(w);
     return NULL;
@@ -622,6 +697,7 @@ void stk__exec_stop(stk_pipeline *p)
     pthread_cond_broadcast(&p->work);
     pthread_cond_broadcast(&p->ready);
     pthread_cond_broadcast(&p->watch);
+    pthread_cond_broadcast(&p->room.calm);
     while (p->in_next > 0)
         pthread_cond_wait(&p->quiet, &p->lock);
     trace_pause_locked(p);
@@ -656,7 +732,9 @@ static bool front_failed_locked(const stk_pipeline *p)
 /* The consumer holds everything there is room for: waiting would never end. */
 static bool starved_by_consumer_locked(const stk_pipeline *p)
 {
-    return p->held_count > 0 && p->flight_count == 0 && !p->filling && !stk__slab_room_locked(p);
+    if (p->room.stuck && p->held_count > 0)
+        return true;
+    return p->held_count > 0 && p->flight_count == 0 && !p->filling && p->room.pressed == 0 && !stk__slab_room_locked(p);
 }
 
 /*
@@ -689,6 +767,7 @@ static stk_status wait_front_locked(stk_pipeline *p, int64_t deadline, stk_error
     p->asked = true;
     if (p->plan.config.on_demand)
         wake_one_locked(p);
+    stk__room_consumer_locked(p);
     for (;;) {
         if (atomic_load(&p->cancelled) || p->stopping)
             return stk_error_set(err, STK_CANCELLED, "the run was cancelled");
@@ -785,6 +864,7 @@ static stk_status take_front_locked(stk_pipeline *p, stk__slab **out, stk_error 
     p->held_slabs = slab;
     p->slab_bytes = STK_MAX(p->slab_bytes, stk__slab_bytes(p, slab));
     wake_for_room_locked(p);
+    stk__room_consumer_locked(p);
     *out = slab;
     return STK_OK;
 }
@@ -855,6 +935,7 @@ void stk_batch_release(stk_pipeline *p, const stk_batch *batch)
     } else {
         give_slab_back_locked(p, slab);
         wake_for_room_locked(p);
+        stk__room_consumer_locked(p);
     }
     pthread_mutex_unlock(&p->lock);
 }

@@ -108,6 +108,22 @@ static bool source_from_cache(const stk_pipeline *p, const stk__feeder *f)
     return p->cache && f->source_count >= 0 && stk__cache_complete(p);
 }
 
+/* Waits for memory where there is too little: what was pulled cannot be pulled again. */
+static stk_status pack_item(stk_pipeline *p, const stk_sample *sample, stk__item *item, stk_error *err)
+{
+    const stk__step *source = p->plan.source;
+    const int count = (int)source->write_count;
+    stk_status status = stk__pack(&p->plan, source->writes, count, sample->values, &item->packed, &p->budget, err);
+    if (STK_LIKELY(status != STK_BUDGET) || !stk__room_enter(p, NULL, p->last_serial))
+        return status;
+    do {
+        stk_error_clear(err);
+        status = stk__pack(&p->plan, source->writes, count, sample->values, &item->packed, &p->budget, err);
+    } while (status == STK_BUDGET && stk__room_await(p, p->last_serial));
+    stk__room_leave(p);
+    return status;
+}
+
 static stk_status pull_source(stk_pipeline *p, stk__feeder *f, stk__item *item, stk_error *err)
 {
     const stk__step *source = p->plan.source;
@@ -124,7 +140,7 @@ static stk_status pull_source(stk_pipeline *p, stk__feeder *f, stk__item *item, 
     const stk_status status = source->op->pull(call, sample, &error);
     stk_status result = STK_OK;
     if (status == STK_OK)
-        result = stk__pack(&p->plan, source->writes, (int)source->write_count, sample->values, &item->packed, &p->budget, err);
+        result = pack_item(p, sample, item, err);
     else if (status == STK_CORRUPT || status == STK_UNFIT || status == STK_IO)
         result = bad_item(p, item, sample, &error, err);
     else if (status == STK_END)

@@ -129,6 +129,86 @@ static void host_free(const stk_call *call, void *p, size_t size)
     stk__budget_free(&pipeline->budget, p, size);
 }
 
+static stk_status host_charge(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    return stk__budget_take(&p->budget, size, err);
+}
+
+static void host_give_back(const stk_call *call, size_t size)
+{
+    stk_pipeline *p = call->impl;
+    stk__budget_return(&p->budget, size);
+}
+
+static stk_status host_charge_patiently(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    stk_status status = stk__budget_take(&p->budget, size, err);
+    if (STK_LIKELY(status != STK_BUDGET) || !stk__room_enter(p, NULL, UINT64_MAX))
+        return status;
+    do {
+        stk_error_clear(err);
+        status = stk__budget_take(&p->budget, size, err);
+    } while (status == STK_BUDGET && stk__room_await(p, UINT64_MAX));
+    stk__room_leave(p);
+    return status;
+}
+
+static void *host_alloc_patiently(const stk_call *call, size_t size, stk_error *err)
+{
+    stk_pipeline *p = call->impl;
+    void *data = stk__budget_alloc(&p->budget, size, err);
+    if (STK_LIKELY(data) || err->status != STK_BUDGET || !stk__room_enter(p, NULL, UINT64_MAX))
+        return data;
+    do {
+        stk_error_clear(err);
+        data = stk__budget_alloc(&p->budget, size, err);
+    } while (!data && err->status == STK_BUDGET && stk__room_await(p, UINT64_MAX));
+    stk__room_leave(p);
+    return data;
+}
+
+static void host_pause(const stk_call *call)
+{
+    stk_pipeline *p = call->impl;
+    pthread_mutex_lock(&p->lock);
+    stk__room_idle_locked(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void host_resume(const stk_call *call)
+{
+    stk_pipeline *p = call->impl;
+    pthread_mutex_lock(&p->lock);
+    stk__room_busy_locked(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static stk_status host_no_room(const stk_call *call, const char *what, uint64_t size, uint64_t kept, stk_error *err)
+{
+    const stk_pipeline *p = call->impl;
+    const stk__budget *budget = &p->budget;
+    /* What the op knows of is not less than what it was refused. */
+    size = STK_MAX(size, (uint64_t)atomic_load_explicit(&budget->refused, memory_order_relaxed));
+    const uint64_t used = (uint64_t)(atomic_load(&budget->used) - atomic_load(&budget->spare));
+    /* In the sample, in its part and, with room to grow, in the batch. */
+    const uint64_t most = UINT64_MAX / 8 / (uint64_t)(3 * p->plan.batching.size + 4);
+    const uint64_t copies = STK_MIN(kept, most) * (uint64_t)(3 * p->plan.batching.size + 4);
+    char needs[32], in_use[32], limit[32], option[64];
+    stk__text t;
+    stk__text_fixed(&t, needs, sizeof needs);
+    stk__text_bytes(&t, size);
+    stk__text_fixed(&t, in_use, sizeof in_use);
+    stk__text_bytes(&t, used);
+    stk__text_fixed(&t, limit, sizeof limit);
+    stk__text_bytes(&t, (uint64_t)budget->limit);
+    const uint64_t all = used + STK_MIN(size, UINT64_MAX / 8) + copies;
+    stk__budget_option(budget, all + all / 8, option, sizeof option);
+    return stk_error_set(err, STK_BUDGET, "%s needs %s, and %s of the budget of %s are in use; %s would do", what, needs, in_use,
+                         limit, option);
+}
+
 static stk_status host_print(const stk_call *call, const char *text, size_t size, stk_error *err)
 {
     const stk_pipeline *p = call->impl;
@@ -200,4 +280,11 @@ const stk_host stk__host = {
     .plan_set_classes = stk__schema_set_classes,
     .plan_has_classes = stk__schema_has_classes,
     .warn = host_warn,
+    .charge = host_charge,
+    .give_back = host_give_back,
+    .charge_patiently = host_charge_patiently,
+    .alloc_patiently = host_alloc_patiently,
+    .pause = host_pause,
+    .resume = host_resume,
+    .no_room = host_no_room,
 };

@@ -12,15 +12,14 @@
 #include "base/banned.h"
 
 #define MIB ((int64_t)1 << 20)
-#define MAX_THREADS 256
 
 static void default_limits(stk_pipeline *p)
 {
     const stk_config *config = &p->plan.config;
     const int64_t neighbours = STK_MAX(config->local_world, (int64_t)1);
     const int threads =
-        config->threads > 0 ? config->threads : stk__cpu_share((int)STK_MIN(neighbours, (int64_t)MAX_THREADS));
-    p->threads = STK_MIN(threads, MAX_THREADS);
+        config->threads > 0 ? config->threads : stk__cpu_share((int)STK_MIN(neighbours, (int64_t)STK__THREADS_MAX));
+    p->threads = p->room.allowed = STK_MIN(threads, STK__THREADS_MAX);
     p->budget.name = config->memory_name;
     p->budget.limit = (int64_t)STK_MIN(config->memory_bytes, (uint64_t)INT64_MAX);
     if (!config->memory_bytes)
@@ -51,6 +50,7 @@ static stk_status measure_columns(stk_pipeline *p, stk_error *err)
     if (__builtin_mul_overflow(row, (size_t)plan->batching.size, &batch) || batch > (size_t)p->budget.limit)
         return stk__budget_error(&p->budget, batch, err);
     p->slab_bytes = batch;
+    p->tile_most = stk__tile_most(plan->var_count);
     /* A part that must own its rows stays small; one that writes into the slab may be as large as the batch. */
     const int64_t fit = row ? STK_MAX((int64_t)1, MIB / (int64_t)row) : 256;
     p->part_rows = p->direct ? 1024 : STK_MIN(fit, 256);
@@ -96,6 +96,7 @@ static void name_slices(stk_pipeline *p)
     n->unit = stk__recorder_name(r, "unit", "work");
     n->assemble = stk__recorder_name(r, "assemble", "work");
     n->wait_room = stk__recorder_name(r, "wait: batches ahead are full", "wait");
+    n->wait_memory = stk__recorder_name(r, "wait: memory is short", "wait");
     n->wait_input = stk__recorder_name(r, "wait: stream is being read", "wait");
     n->wait_batch = stk__recorder_name(r, "wait for batch", "wait");
     n->arg_rows = stk__recorder_name(r, "rows", "arg");
@@ -240,6 +241,7 @@ static void init_locks(stk_pipeline *p)
     pthread_cond_init(&p->ready, &monotonic);
     pthread_cond_init(&p->watch, &monotonic);
     pthread_cond_init(&p->quiet, NULL);
+    pthread_cond_init(&p->room.calm, NULL);
     pthread_condattr_destroy(&monotonic);
 }
 
@@ -448,6 +450,7 @@ void stk_pipeline_close(stk_pipeline *p)
     pthread_cond_destroy(&p->ready);
     pthread_cond_destroy(&p->watch);
     pthread_cond_destroy(&p->quiet);
+    pthread_cond_destroy(&p->room.calm);
     stk__free(p);
 }
 

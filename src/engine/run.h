@@ -67,6 +67,7 @@ typedef struct stk__item {
 } stk__item;
 
 #define STK__ROW_KEPT INT32_MAX
+#define STK__THREADS_MAX 256
 
 /* A run of samples that one worker takes through the segment, and what came of it. */
 typedef struct stk__part {
@@ -96,6 +97,14 @@ typedef struct stk__part {
 } stk__part;
 
 #define STK__TILE_MAX 256
+
+/* What a part held when a tile began; see stk__tile_undo. */
+typedef struct stk__tile_mark {
+    stk__arena_mark arena;
+    size_t *sizes; /* of the part's ragged buffers and shapes, by column */
+    int64_t bytes_read;
+    int64_t *samples; /* per slot */
+} stk__tile_mark;
 
 struct stk__worker;
 
@@ -133,6 +142,8 @@ typedef struct stk__worker {
     stk__arena scratch;
     stk__buffer cache_buffer;
     stk__part *part; /* being worked on */
+    stk__tile_mark mark;
+    size_t table_bytes; /* charged for what stands by sample and field; 0: too little to count */
     int64_t idle_ticket, idle_epoch; /* without a part: where the next one will start */
     stk__track *track;
     int64_t *unit_ns; /* per slot, in this unit */
@@ -154,7 +165,7 @@ struct stk__cache;
 /* Numbers of the names in the trace. */
 typedef struct stk__trace_names {
     int32_t *steps;
-    int32_t unit, wait_room, wait_input, assemble, wait_batch;
+    int32_t unit, wait_room, wait_input, wait_memory, assemble, wait_batch;
     int32_t arg_rows;
     int32_t memory, ready;
 } stk__trace_names;
@@ -171,6 +182,7 @@ struct stk_pipeline {
     size_t *column_row_bytes; /* per column: bytes of a row, 0 when rows vary */
     int *stored_columns;      /* columns whose values do not lie in their rows already when the steps are through */
     int stored_count;
+    int tile_most;            /* samples of a tile at most: fewer where there are many fields */
     int64_t part_rows;        /* rows of a part at most */
     int ahead;                /* batches in flight or ready, see stk__ahead_locked */
     bool ahead_fixed;         /* the user said how many */
@@ -201,6 +213,7 @@ struct stk_pipeline {
     int64_t index_base;   /* number in the whole run of the chain's batch 0 */
     stk__part *free_parts;
     size_t part_bytes;    /* the most that a part took besides its rows */
+    int64_t row_bytes;    /* the most that a row of a part took, on average; 0: not known yet */
     bool slab_known;      /* a batch was finished, so slab_bytes is a measure */
     int unfinished, running; /* batches being made, and parts being worked on */
     uint64_t last_serial;
@@ -216,6 +229,17 @@ struct stk_pipeline {
     int64_t counted_ns; /* when counters were last traced */
     bool started;
     bool stopped;        /* workers are gone, and what is released is freed */
+    struct stk__room {   /* see room.c */
+        pthread_cond_t calm;  /* a worker went idle, the memory is free again, or the consumer came */
+        int busy;             /* workers that are not waiting */
+        int allowed;          /* may be busy at a time: fewer after memory was short */
+        int calm_units;       /* done since then */
+        int pressed;          /* workers that wait for the memory, or have it */
+        uint64_t waiting[STK__THREADS_MAX]; /* serials of those that wait */
+        int waiting_count;
+        bool taken;           /* one has it to itself */
+        bool stuck;           /* and needs what the consumer holds */
+    } room;
     struct {             /* what stop takes over from the parts that it frees */
         bool valid;
         int64_t bytes_read, cache_hits, cache_misses, cache_damaged;
@@ -292,6 +316,8 @@ size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab);
 /* worker.c: runs the part through the segment. Samples' index and epoch are set by the callback for each row. */
 typedef void (*stk__row_position)(stk_pipeline *p, stk__part *part, int64_t row, stk_sample *out);
 void stk__worker_run(stk__worker *worker, stk__part *part, stk__row_position position);
+/* Samples that are worked on together at most, so that tables by sample and field stay small. */
+int stk__tile_most(int vars);
 /*
  * Takes a finished batch through the ops that work on its rows. They draw by `number`: that of the batch in its round of a
  * repeat at the end, so that an epoch draws the same wherever the run began; else that in the run.
@@ -333,9 +359,33 @@ void stk__assemble_locked(stk_pipeline *p, stk__worker *worker);
 /* Whether that would get anywhere now. */
 bool stk__can_assemble_locked(const stk_pipeline *p);
 
+/* room.c: a worker that finds no memory waits until it has all of it to itself, and tries again. */
+/* Waits for that, before all that have a higher serial. False: the run is being stopped. Not from inside an op. */
+bool stk__room_enter(stk_pipeline *p, stk__worker *w, uint64_t serial);
+bool stk__room_enter_locked(stk_pipeline *p, stk__worker *w, uint64_t serial);
+void stk__room_leave(stk_pipeline *p);
+void stk__room_leave_locked(stk_pipeline *p);
+/* It was too little even so: waits for the consumer to give memory back. False: nothing more will come. */
+bool stk__room_await(stk_pipeline *p, uint64_t serial);
+bool stk__room_await_locked(stk_pipeline *p, uint64_t serial);
+/* A worker begins to wait for work, or goes on. */
+void stk__room_idle_locked(stk_pipeline *p);
+void stk__room_busy_locked(stk_pipeline *p);
+/* Whether a worker may start something new. */
+bool stk__room_open_locked(const stk_pipeline *p);
+/* A unit was done without trouble; true: another worker may join. */
+bool stk__room_done_locked(stk_pipeline *p);
+/* The consumer took a batch, gave one back, or waits for one. */
+void stk__room_consumer_locked(stk_pipeline *p);
+/* Room in a buffer, after waiting for it where need be. Not under the lock, not from inside an op. */
+stk_status stk__room_reserve(stk_pipeline *p, stk__buffer *b, size_t extra, uint64_t serial, stk_error *err);
+
 /* exec.c */
 stk__slab *stk__take_slab_locked(stk_pipeline *p);
 int stk__ahead_locked(const stk_pipeline *p);
+/* Throws away what was made last, to be made again, for older work that needs its memory; false when there is none. Nobody may be
+   in an op. */
+bool stk__drop_newest_locked(stk_pipeline *p);
 /* False when none can be had now. */
 bool stk__slab_room_locked(const stk_pipeline *p);
 void stk__push_ready_locked(stk_pipeline *p, stk__slab *slab);

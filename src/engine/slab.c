@@ -24,12 +24,21 @@ size_t stk__slab_bytes(const stk_pipeline *p, const stk__slab *slab)
     return bytes;
 }
 
+/* Of tables by column: with thousands of columns they are larger than many a batch. */
+static size_t slab_table_bytes(const stk_pipeline *p)
+{
+    return sizeof(stk__slab) + (size_t)p->columns * (sizeof(stk_column) + 3 * sizeof(stk__buffer));
+}
+
 stk_status stk__slab_new(stk_pipeline *p, stk__slab **out, stk_error *err)
 {
     const size_t n = (size_t)p->columns;
+    STK_TRY(stk__budget_take(&p->budget, slab_table_bytes(p), err));
     stk__slab *slab = stk__calloc(1, sizeof *slab);
-    if (!slab)
+    if (!slab) {
+        stk__budget_return(&p->budget, slab_table_bytes(p));
         return stk__nomem(sizeof *slab, err);
+    }
     slab->columns = stk__calloc(n, sizeof *slab->columns);
     slab->data = stk__calloc(n, sizeof *slab->data);
     slab->offsets = stk__calloc(n, sizeof *slab->offsets);
@@ -85,6 +94,7 @@ void stk__slab_free(stk_pipeline *p, stk__slab *slab)
     stk__free(slab->shapes);
     stk__free(slab->chunks);
     stk__free(slab);
+    stk__budget_return(&p->budget, slab_table_bytes(p));
 }
 
 void stk__slab_reset(stk_pipeline *p, stk__slab *slab)
@@ -127,10 +137,22 @@ static stk_status part_own_rows(stk_pipeline *p, stk__part *part, stk_error *err
     return STK_OK;
 }
 
+static size_t part_table_bytes(const stk_pipeline *p)
+{
+    const stk__part *part = NULL;
+    const size_t row = sizeof *part->dropped_at + sizeof *part->epoch_behind_batch + sizeof *part->row_epoch +
+                       sizeof *part->items + STK__MAX_RELAYS * sizeof *part->epochs;
+    return sizeof *part + (size_t)p->columns * (sizeof *part->dense + 2 * sizeof(stk__buffer)) +
+           (p->direct ? 0 : (size_t)p->part_rows * row);
+}
+
 stk__part *stk__part_new(stk_pipeline *p, stk_error *err)
 {
+    if (stk__budget_take(&p->budget, part_table_bytes(p), err) != STK_OK)
+        return NULL;
     stk__part *part = stk__calloc(1, sizeof *part);
     if (!part) {
+        stk__budget_return(&p->budget, part_table_bytes(p));
         stk__nomem(sizeof *part, err);
         return NULL;
     }
@@ -212,6 +234,7 @@ void stk__part_free(stk_pipeline *p, stk__part *part)
     stk__free(part->row_epoch);
     stk__free(part->items);
     stk__free(part);
+    stk__budget_return(&p->budget, part_table_bytes(p));
 }
 
 /* The slab holds a reference to every chunk that its bytes lie in. */
@@ -260,8 +283,8 @@ static stk_status append_ragged(stk_pipeline *p, stk__slab *slab, const stk__par
     int64_t before, elements;
     ragged_extent(part, c, var->ndim, from, to, &before, &elements);
     const size_t bytes = (size_t)elements * element, shape_bytes = (size_t)(to - from) * row;
-    STK_TRY(stk__buffer_reserve(&slab->data[c], &p->budget, bytes, err));
-    STK_TRY(stk__buffer_reserve(&slab->shapes[c], &p->budget, shape_bytes, err));
+    STK_TRY(stk__room_reserve(p, &slab->data[c], bytes, part->serial, err));
+    STK_TRY(stk__room_reserve(p, &slab->shapes[c], shape_bytes, part->serial, err));
     if (bytes)
         memcpy(slab->data[c].data + slab->data[c].size, part->ragged[c].data + (size_t)before * element, bytes);
     memcpy(slab->shapes[c].data + slab->shapes[c].size, part->shapes[c].data + (size_t)from * row, shape_bytes);
@@ -307,7 +330,7 @@ static stk_status finish_ragged(stk_pipeline *p, stk__slab *slab, int c, stk_col
     const stk__var *var = column_var(p, c);
     const int64_t rows = slab->batch.rows;
     const int64_t *shapes = (const int64_t *)(const void *)slab->shapes[c].data;
-    STK_TRY(stk__buffer_reserve(&slab->offsets[c], &p->budget, (size_t)(rows + 1) * sizeof(int64_t), err));
+    STK_TRY(stk__room_reserve(p, &slab->offsets[c], (size_t)(rows + 1) * sizeof(int64_t), slab->held_serial, err));
     int64_t *offsets = (int64_t *)(void *)slab->offsets[c].data;
     offsets[0] = 0;
     for (int64_t r = 0; r < rows; r++)
@@ -388,7 +411,7 @@ static stk_status pad_column(stk_pipeline *p, stk__slab *slab, int c, int64_t *m
     /* The offsets buffer is free for a padded column: the padded array is made there, then the two change places. */
     stk__buffer *padded = &slab->offsets[c];
     padded->size = 0;
-    STK_TRY(stk__buffer_reserve(padded, &p->budget, (size_t)all * element, err));
+    STK_TRY(stk__room_reserve(p, padded, (size_t)all * element, slab->held_serial, err));
     if (var->dtype == STK_BYTES || p->plan.batching.pad_value == 0)
         memset(padded->data, 0, (size_t)all * element);
     else

@@ -12,6 +12,8 @@
 #define TILE_BYTES (192 * 1024)
 /* Units that follow each other are shown as one up to this length. */
 #define TRACE_NS 500000
+/* Tables of a worker up to this size are not charged. */
+#define TABLE_FREE ((size_t)512 * 1024)
 
 static stk_status open_calls(stk_pipeline *p, stk__worker *w, stk_error *err)
 {
@@ -48,25 +50,53 @@ static stk_status open_groups(const stk_pipeline *p, stk__worker *w, stk_error *
     return STK_OK;
 }
 
-stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_error *err)
+int stk__tile_most(int vars)
+{
+    const int64_t fit = TILE_BYTES / ((int64_t)STK_MAX(vars, 1) * (int64_t)sizeof(stk_value));
+    return (int)STK_MAX(1, STK_MIN(fit, STK__TILE_MAX));
+}
+
+/* What stands by sample, field and step. Little is not worth counting: 2 MiB of each thread are outside of the budget. */
+static size_t table_bytes(const stk_pipeline *p)
+{
+    const size_t vars = (size_t)p->plan.var_count, tile = (size_t)p->tile_most;
+    const size_t bytes = tile * (sizeof(stk__tile_sample) + vars * (sizeof(stk_value) + 1)) + vars * sizeof(stk_slot) +
+                         (size_t)p->plan.segment_count * sizeof(stk__worker_call) +
+                         (size_t)stk__slot_count(p) * 5 * sizeof(int64_t) + (size_t)p->columns * 2 * sizeof(size_t);
+    return bytes > TABLE_FREE ? bytes : 0;
+}
+
+static stk_status make_tables(const stk_pipeline *p, stk__worker *w, stk_error *err)
 {
     const size_t steps = (size_t)p->plan.segment_count, slots = (size_t)stk__slot_count(p);
-    const size_t vars = (size_t)p->plan.var_count;
-    w->pipeline = p;
-    w->number = number;
+    const size_t vars = (size_t)p->plan.var_count, tile = (size_t)p->tile_most;
     w->calls = stk__calloc(steps, sizeof *w->calls);
-    w->tile = stk__calloc(STK__TILE_MAX, sizeof *w->tile);
-    w->values = stk__calloc(STK__TILE_MAX * vars, sizeof *w->values);
+    w->tile = stk__calloc(tile, sizeof *w->tile);
+    w->values = stk__calloc(tile * vars, sizeof *w->values);
     w->slots = stk__calloc(vars, sizeof *w->slots);
-    w->placed = stk__calloc(STK__TILE_MAX * vars, 1);
+    w->placed = stk__calloc(tile * vars, 1);
     w->unit_ns = stk__calloc(slots, sizeof *w->unit_ns);
     w->traced_ns = stk__calloc(slots, sizeof *w->traced_ns);
     w->busy_ns = stk__calloc(slots, sizeof *w->busy_ns);
     w->samples = stk__calloc(slots, sizeof *w->samples);
-    if (!w->calls || !w->tile || !w->values || !w->slots || !w->placed || !w->unit_ns || !w->traced_ns || !w->busy_ns || !w->samples)
-        return stk__nomem(STK__TILE_MAX * vars * sizeof *w->values, err);
+    w->mark.samples = stk__calloc(slots, sizeof *w->mark.samples);
+    w->mark.sizes = stk__calloc((size_t)p->columns, 2 * sizeof *w->mark.sizes);
+    if (!w->calls || !w->tile || !w->values || !w->slots || !w->placed || !w->unit_ns || !w->traced_ns || !w->busy_ns ||
+        !w->samples || !w->mark.samples || !w->mark.sizes)
+        return stk__nomem(tile * vars * sizeof *w->values, err);
+    return STK_OK;
+}
+
+stk_status stk__worker_open(stk_pipeline *p, stk__worker *w, int number, stk_error *err)
+{
+    const size_t vars = (size_t)p->plan.var_count;
+    w->pipeline = p;
+    w->number = number;
     atomic_init(&w->stall_step, -1);
-    for (size_t i = 0; i < STK__TILE_MAX; i++) {
+    STK_TRY(stk__budget_take(&p->budget, table_bytes(p), err));
+    w->table_bytes = table_bytes(p);
+    STK_TRY(make_tables(p, w, err));
+    for (size_t i = 0; i < (size_t)p->tile_most; i++) {
         w->tile[i].sample.values = w->values + i * vars;
         w->tile[i].placed = w->placed + i * vars;
         w->tile[i].sample.impl = w;
@@ -100,6 +130,10 @@ void stk__worker_close(stk_pipeline *p, stk__worker *w)
     stk__free(w->placed);
     stk__free(w->unit_ns);
     stk__free(w->traced_ns);
+    stk__free(w->mark.sizes);
+    stk__free(w->mark.samples);
+    stk__budget_return(&p->budget, w->table_bytes);
+    w->table_bytes = 0;
     w->calls = NULL;
 }
 
@@ -511,7 +545,7 @@ static int tile_size(const stk_pipeline *p)
     const int64_t scratch = atomic_load_explicit(&p->scratch_per_sample, memory_order_relaxed);
     const int64_t each = scratch + p->plan.var_count * (int64_t)sizeof(stk_value);
     const int64_t n = scratch > 0 ? TILE_BYTES / each : 16;
-    return (int)STK_MAX(1, STK_MIN(n, STK__TILE_MAX));
+    return (int)STK_MAX(1, STK_MIN(n, p->tile_most));
 }
 
 static void note_scratch(stk__worker *w, int n)
@@ -578,33 +612,128 @@ static void set_slots(stk__worker *w, const stk__part *part)
     }
 }
 
+/* ---- tiles that find no memory are done again ---- */
+
+static void mark_tile(stk__worker *w)
+{
+    const stk_pipeline *p = w->pipeline;
+    const stk__part *part = w->part;
+    w->mark.arena = stk__arena_here(&part->arena);
+    w->mark.bytes_read = atomic_load_explicit(&w->bytes_read, memory_order_relaxed);
+    for (int i = 0; i < stk__slot_count(p); i++)
+        w->mark.samples[i] = atomic_load_explicit(&w->samples[i], memory_order_relaxed);
+    for (int k = 0; k < p->stored_count; k++) {
+        const int c = p->stored_columns[k];
+        w->mark.sizes[2 * c] = part->ragged[c].size;
+        w->mark.sizes[2 * c + 1] = part->shapes[c].size;
+    }
+}
+
+/* Forgets what the tile whose first row this is has left in the part, and frees its scratch memory. */
+static void undo_tile(stk__worker *w, int64_t first)
+{
+    const stk_pipeline *p = w->pipeline;
+    stk__part *part = w->part;
+    stk__arena_rewind(&part->arena, p->chunks, w->mark.arena);
+    atomic_store_explicit(&w->bytes_read, w->mark.bytes_read, memory_order_relaxed);
+    for (int i = 0; i < stk__slot_count(p); i++)
+        atomic_store_explicit(&w->samples[i], w->mark.samples[i], memory_order_relaxed);
+    for (int k = 0; k < p->stored_count; k++) {
+        const int c = p->stored_columns[k];
+        part->ragged[c].size = w->mark.sizes[2 * c];
+        part->shapes[c].size = w->mark.sizes[2 * c + 1];
+    }
+    stk__bad **link = &part->bad;
+    while (*link && (*link)->row < first)
+        link = &(*link)->next;
+    while (*link) {
+        stk__bad *next = (*link)->next;
+        stk__free(*link);
+        *link = next;
+    }
+    part->error_row = -1;
+    stk__arena_release(&w->scratch, p->chunks);
+    atomic_store_explicit(&w->stall_step, -1, memory_order_relaxed); /* it waits for memory, not for an op */
+}
+
+/*
+ * Whether the tile is to be done again, after waiting for memory; *alone: it is the only one at work, until `stk__room_leave`.
+ * Else the part has the error.
+ */
+static bool try_again(stk__worker *w, int64_t first, bool *alone)
+{
+    stk_pipeline *p = w->pipeline;
+    stk__part *part = w->part;
+    if (STK_LIKELY(part->error_row < 0) || part->error.status != STK_BUDGET)
+        return false;
+    const stk_error error = part->error;
+    const int64_t row = part->error_row;
+    undo_tile(w, first);
+    const bool again = *alone ? stk__room_await(p, part->serial) : stk__room_enter(p, w, part->serial);
+    *alone = *alone || again;
+    if (again)
+        return true;
+    part->error = error;
+    part->error_row = row;
+    return false;
+}
+
+static void begin_tile(stk__worker *w, int64_t row, int n, stk__row_position position)
+{
+    stk__part *part = w->part;
+    memset(w->placed, 0, (size_t)n * (size_t)w->pipeline->plan.var_count);
+    mark_tile(w);
+    for (int i = 0; i < n; i++, row++) {
+        stk__tile_sample *ts = &w->tile[i];
+        ts->sample.row = row;
+        ts->alive = true;
+        ts->cached = false;
+        ts->sample.origin = (stk_origin){NULL, -1, -1, -1};
+        position(w->pipeline, part, row, &ts->sample);
+        if (part->dropped_at)
+            part->dropped_at[row] = STK__ROW_KEPT;
+    }
+}
+
+/* All tiles of the part. One that finds no memory is done again sample by sample, alone. Returns the time at the end. */
+static int64_t run_tiles(stk__worker *w, stk__row_position position, int64_t now)
+{
+    stk_pipeline *p = w->pipeline;
+    stk__part *part = w->part;
+    bool alone = false;
+    int64_t alone_to = 0;
+    for (int64_t row = 0; row < part->rows && part->error_row < 0;) {
+        const int n = alone ? 1 : (int)STK_MIN(tile_size(p), part->rows - row);
+        begin_tile(w, row, n, position);
+        charge_time(w, stk__slot_batch(p), &now);
+        now = run_tile(w, n, now);
+        note_scratch(w, n);
+        if (STK_UNLIKELY(try_again(w, row, &alone))) {
+            alone_to = STK_MAX(alone_to, row + n);
+            now = stk__now_ns();
+            continue;
+        }
+        stk__arena_reset(&w->scratch, p->chunks);
+        row += n;
+        if (STK_UNLIKELY(alone) && row >= alone_to) {
+            stk__room_leave(p);
+            alone = false;
+        }
+    }
+    if (alone)
+        stk__room_leave(p);
+    return now;
+}
+
 void stk__worker_run(stk__worker *w, stk__part *part, stk__row_position position)
 {
     stk_pipeline *p = w->pipeline;
-    const size_t vars = (size_t)p->plan.var_count;
     const int64_t start = stk__now_ns();
     int64_t now = start;
     w->part = part;
     set_slots(w, part);
     memset(w->unit_ns, 0, sizeof *w->unit_ns * (size_t)stk__slot_count(p));
-    for (int64_t row = 0; row < part->rows && part->error_row < 0;) {
-        const int n = (int)STK_MIN(tile_size(p), part->rows - row);
-        memset(w->placed, 0, (size_t)n * vars);
-        for (int i = 0; i < n; i++, row++) {
-            stk__tile_sample *ts = &w->tile[i];
-            ts->sample.row = row;
-            ts->alive = true;
-            ts->cached = false;
-            ts->sample.origin = (stk_origin){NULL, -1, -1, -1};
-            position(p, part, row, &ts->sample);
-            if (part->dropped_at)
-                part->dropped_at[row] = STK__ROW_KEPT;
-        }
-        charge_time(w, stk__slot_batch(p), &now);
-        now = run_tile(w, n, now);
-        note_scratch(w, n);
-        stk__arena_reset(&w->scratch, p->chunks);
-    }
+    now = run_tiles(w, position, now);
     charge_time(w, stk__slot_batch(p), &now);
     atomic_store_explicit(&w->stall_step, -1, memory_order_relaxed);
     for (int i = 0; i < stk__slot_count(p); i++)

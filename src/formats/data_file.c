@@ -181,5 +181,6 @@ stk_status stk__data_file_look(const char *path, stk__file_id *out, stk_error *e
         return open_error(errno, path, "cannot open", err);
     out->size_bytes = st.st_size;
     out->mtime_ns = (int64_t)st.st_mtim.tv_sec * SECOND_NS + st.st_mtim.tv_nsec;
+    out->ctime_ns = (int64_t)st.st_ctim.tv_sec * SECOND_NS + st.st_ctim.tv_nsec;
     return STK_OK;
 }

@@ -151,7 +151,8 @@ static stk_status tell_change(const pool_file *file, const stk__file_id *now, st
 
 static stk_status tell_known(const pool_file *file, stk_error *err)
 {
-    const stk__file_id found = {atomic_load(&file->found_size), atomic_load(&file->found_mtime_ns)};
+    const stk__file_id found = {.size_bytes = atomic_load(&file->found_size),
+                                .mtime_ns = atomic_load(&file->found_mtime_ns)};
     return tell_change(file, &found, err);
 }
 

@@ -84,16 +84,59 @@ static void room_clear(stk__image_decoder *decoder, stk__image_room *room)
     *room = (stk__image_room){0};
 }
 
+void stk__image_decoder_trim(stk__image_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    decoder->ready = false;
+    stk__jpeg_free(decoder->jpeg, &decoder->memory);
+    stk__png_free(decoder->png, &decoder->memory);
+    decoder->jpeg = NULL;
+    decoder->png = NULL;
+    room_clear(decoder, &decoder->pixels);
+    room_clear(decoder, &decoder->work);
+    room_clear(decoder, &decoder->wide);
+}
+
 void stk__image_decoder_free(stk__image_decoder *decoder)
 {
     if (!decoder)
         return;
-    stk__jpeg_free(decoder->jpeg, &decoder->memory);
-    stk__png_free(decoder->png, &decoder->memory);
-    room_clear(decoder, &decoder->pixels);
-    room_clear(decoder, &decoder->work);
-    room_clear(decoder, &decoder->wide);
+    stk__image_decoder_trim(decoder);
     stk__free(decoder);
+}
+
+uint64_t stk__image_demand(const stk__image_info *info, int32_t channels)
+{
+    const uint64_t pixels = (uint64_t)info->width * (uint64_t)info->height;
+    const uint64_t stored = (uint64_t)STK_MAX(info->channels, 1) * (info->bits > 8 ? 2 : 1);
+    uint64_t each = (uint64_t)channels; /* bytes of a pixel */
+    switch (info->kind) {
+    case STK__IMAGE_JPEG: /* coefficients, should there be several scans */
+        each += 2 * stored;
+        break;
+    case STK__IMAGE_PNG: /* all rows are inflated first */
+        each += stored + 1;
+        break;
+    case STK__IMAGE_WEBP: /* as image_webp.c counts it, and pixels once more where they are put on a canvas */
+        each += 5 + 4;
+        break;
+    default:
+        each += stored;
+        break;
+    }
+    return pixels * (info->bits > 8 ? each + 2 * (uint64_t)channels : each) + (1 << 20);
+}
+
+stk_status stk__image_charge(const stk__image_decoder *decoder, size_t size, stk_error *err)
+{
+    return decoder->memory.charge ? decoder->memory.charge(decoder->memory.arg, size, err) : STK_OK;
+}
+
+void stk__image_give_back(const stk__image_decoder *decoder, size_t size)
+{
+    if (decoder->memory.give_back)
+        decoder->memory.give_back(decoder->memory.arg, size);
 }
 
 void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err)

@@ -65,6 +65,9 @@ typedef struct stk__image_memory {
     void *(*alloc)(void *arg, size_t size, stk_error *err); /* aligned to 64 bytes */
     void (*free)(void *arg, void *p, size_t size);
     void *arg;
+    /* What a library takes by itself is charged before and given back after; NULL: it is not counted. */
+    stk_status (*charge)(void *arg, size_t size, stk_error *err);
+    void (*give_back)(void *arg, size_t size);
 } stk__image_memory;
 
 /* Keeps codecs and buffers from image to image. One thread at a time. */
@@ -72,6 +75,10 @@ typedef struct stk__image_decoder stk__image_decoder;
 
 stk_status stk__image_decoder_new(const stk__image_memory *memory, stk__image_decoder **out, stk_error *err);
 void stk__image_decoder_free(stk__image_decoder *decoder);
+/* Frees what is kept for the next image. */
+void stk__image_decoder_trim(stk__image_decoder *decoder);
+/* About what the decoder, its library and the pixels of a whole picture of this kind take together, at most. */
+uint64_t stk__image_demand(const stk__image_info *info, int32_t channels);
 
 /*
  * Decodes what is wanted. `info` is what probe gave for these bytes. CORRUPT when the data is damaged or cut off: nothing is

@@ -23,6 +23,10 @@ struct stk__image_decoder {
 /* At least `size` bytes, contents undefined, those of before are lost; NULL with err set. */
 void *stk__image_room_get(stk__image_decoder *decoder, stk__image_room *room, size_t size, stk_error *err);
 
+/* For what a library takes by itself. */
+stk_status stk__image_charge(const stk__image_decoder *decoder, size_t size, stk_error *err);
+void stk__image_give_back(const stk__image_decoder *decoder, size_t size);
+
 /* Sets got->pixels to a room of width x height x channels with tight rows. */
 stk_status stk__image_pixels_get(stk__image_decoder *decoder, int32_t width, int32_t height, int32_t channels,
                                  stk__image_got *got, stk_error *err);
@@ -49,6 +53,11 @@ stk_status stk__gif_decode(stk__image_decoder *decoder, const uint8_t *data, siz
                            const stk__image_want *want, stk__image_got *out, stk_error *err);
 stk_status stk__bmp_decode(stk__image_decoder *decoder, const uint8_t *data, size_t size, const stk__image_info *info,
                            const stk__image_want *want, stk__image_got *out, stk_error *err);
+/*
+ * What the tables of the Huffman codes take that a VP8L stream asks for, at most; from behind its five bytes of size, or as it
+ * stands in ALPH. 0 for one that is damaged before its pixels. Takes time by the size of what stands before these.
+ */
+size_t stk__webp_code_bytes(const uint8_t *data, size_t size, uint32_t width, uint32_t height);
 void stk__jpeg_free(struct stk__jpeg *jpeg, const stk__image_memory *memory);
 void stk__png_free(struct stk__png *png, const stk__image_memory *memory);
 

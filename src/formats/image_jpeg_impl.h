@@ -58,14 +58,31 @@ void stk__jpeg_trap_init(stk__jpeg_trap *trap);
 /* The status that a caught libjpeg error means. */
 stk_status stk__jpeg_trap_status(const stk__jpeg_trap *trap, stk_error *err);
 
+/* What libjpeg takes for one image, see image_jpeg_memory.c. */
+typedef struct stk__jpeg_memory {
+    struct jpeg_memory_mgr library; /* its own functions */
+    const stk__image_memory *from;
+    stk_error *err;
+    size_t taken, charged; /* taken for this image; charged of that */
+    size_t wanted;         /* arrays that it has asked for and will take together */
+    bool refused;          /* err tells why */
+} stk__jpeg_memory;
+
 /* Made by the first JPEG, kept until the decoder goes. */
 struct stk__jpeg {
-    struct jpeg_decompress_struct codec;
+    struct jpeg_decompress_struct codec; /* first */
+    stk__jpeg_memory memory;
     stk__jpeg_trap trap;
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     stk__jpeg_tables tables; /* of the last image that the fast way decoded */
 };
+
+/* From here on the codec, which was just made, takes its memory from the budget. Where that has none it jumps to the trap, with
+   `refused` and *err set. */
+void stk__jpeg_memory_begin(struct stk__jpeg *jpeg, const stk__image_memory *from, stk_error *err);
+/* The codec is destroyed: gives back what was charged for it. */
+void stk__jpeg_memory_end(struct stk__jpeg *jpeg);
 
 /* The state, made when there is none yet. */
 stk_status stk__jpeg_get(stk__image_decoder *decoder, struct stk__jpeg **out, stk_error *err);

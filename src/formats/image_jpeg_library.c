@@ -226,13 +226,24 @@ static stk_status check_components(const struct jpeg_decompress_struct *codec, s
     return STK_OK;
 }
 
+/* Columns beside the wanted ones; and what libjpeg may add to these, which it takes in units of this many at most. */
+enum { MARGIN = 2, UNIT_COLUMNS = 32 };
+
+/* The room for the pixels, before the library reads all scans: a picture that has no room is to be refused at once. */
+static stk_status reserve_pixels(library_job *job, stk_error *err)
+{
+    const int32_t full = job->got.scaled_width, want = job->got.pixels.width;
+    const int32_t columns = full - want > 2 * MARGIN + UNIT_COLUMNS ? want + 2 * MARGIN + UNIT_COLUMNS : full;
+    stk__image_got ignored;
+    return stk__image_pixels_get(job->decoder, columns, job->got.pixels.height, job->want->channels, &ignored, err);
+}
+
 /*
  * Narrows the columns. Interpolated colour looks at its neighbours: two more on each side make it that of a whole
  * decode.
  */
 static void crop_columns(library_job *job)
 {
-    enum { MARGIN = 2 };
     struct jpeg_decompress_struct *codec = &job->jpeg->codec;
     const int32_t full = (int32_t)codec->output_width;
     const int32_t from = STK_MAX(0, job->got.x - MARGIN),
@@ -281,9 +292,10 @@ static stk_status decode_job(library_job *job, stk_error *err)
                              codec->image_width, codec->image_height, job->info->width, job->info->height);
     job->jpeg->trap.strict = true;
     set_output(job);
+    stk__jpeg_scale_rect(job->info, job->want, (int)codec->scale_num * 8 / (int)codec->scale_denom, &job->got);
+    STK_TRY(reserve_pixels(job, err));
     jpeg_start_decompress(codec);
     STK_TRY(check_components(codec, err));
-    stk__jpeg_scale_rect(job->info, job->want, (int)codec->scale_num * 8 / (int)codec->scale_denom, &job->got);
     crop_columns(job);
     STK_TRY(get_rooms(job, err));
     read_rows(job);
@@ -296,7 +308,6 @@ static void make_codec(struct stk__jpeg *jpeg)
 {
     struct jpeg_decompress_struct *codec = &jpeg->codec;
     jpeg_create_decompress(codec);
-    codec->mem->max_memory_to_use = 0; /* whatever the environment says */
     jpeg->progress.progress_monitor = count_scans;
     codec->progress = &jpeg->progress;
 }
@@ -312,14 +323,20 @@ stk_status stk__jpeg_decode_library(stk__image_decoder *decoder, const uint8_t *
     memset(&jpeg->codec, 0, sizeof jpeg->codec);
     jpeg->codec.err = &jpeg->trap.manager;
     jpeg->codec.client_data = &jpeg->trap;
+    jpeg->memory.refused = false;
     if (setjmp(jpeg->trap.jump)) {
         jpeg_destroy_decompress(&jpeg->codec);
+        stk__jpeg_memory_end(jpeg);
+        if (jpeg->memory.refused)
+            return err ? err->status : STK_BUDGET;
         return stk__jpeg_trap_status(&jpeg->trap, err);
     }
     make_codec(jpeg);
+    stk__jpeg_memory_begin(jpeg, &decoder->memory, err);
     source_set(jpeg, data, size);
     const stk_status status = decode_job(&job, err);
     jpeg_destroy_decompress(&jpeg->codec);
+    stk__jpeg_memory_end(jpeg);
     if (status == STK_OK)
         *out = job.got;
     return status;

@@ -265,6 +265,8 @@ void stk__png_free(struct stk__png *png, const stk__image_memory *memory)
         if (png->deflate[i])
             libdeflate_free_compressor(png->deflate[i]);
     }
+    if (png->deflate_bytes && memory->give_back)
+        memory->give_back(memory->arg, png->deflate_bytes);
     memory->free(memory->arg, png, sizeof *png);
 }
 

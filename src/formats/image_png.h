@@ -47,6 +47,7 @@ typedef struct stk__png_ready {
 
 struct stk__png {
     struct libdeflate_compressor *deflate[STK__PNG_LEVEL_MAX + 1]; /* for each level, made by the first image written */
+    size_t deflate_bytes; /* charged for them */
     stk__inflate inflate;
     stk__png_ready ready;
     uint8_t colors[256][4]; /* palette of the image at hand */

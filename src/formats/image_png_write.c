@@ -133,6 +133,26 @@ static size_t put_header(uint8_t *out, const stk__pixels *in)
     return 8 + close_chunk(out + 8, "IHDR", 13);
 }
 
+/* What libdeflate takes for its tables, about, where it looks for the best way; below that too little to count for a thread. */
+static size_t compressor_bytes(int level)
+{
+    return level >= 10 ? (size_t)9 << 20 : 0;
+}
+
+static stk_status get_compressor(stk__image_decoder *decoder, struct stk__png *png, int level, stk_error *err)
+{
+    if (png->deflate[level])
+        return STK_OK;
+    STK_TRY(stk__image_charge(decoder, compressor_bytes(level), err));
+    png->deflate[level] = libdeflate_alloc_compressor(level);
+    if (!png->deflate[level]) {
+        stk__image_give_back(decoder, compressor_bytes(level));
+        return stk_error_set(err, STK_NOMEM, "no memory for libdeflate at level %d", level);
+    }
+    png->deflate_bytes += compressor_bytes(level);
+    return STK_OK;
+}
+
 stk_status stk__png_encode(stk__image_decoder *decoder, const stk__pixels *in, int level, uint8_t *out,
                            size_t *out_size, stk_error *err)
 {
@@ -146,8 +166,7 @@ stk_status stk__png_encode(stk__image_decoder *decoder, const stk__pixels *in, i
             (int)in->width, (int)in->height, (int)in->channels, (int)in->element_bytes, level);
     struct stk__png *png;
     STK_TRY(stk__png_get(decoder, &png, err));
-    if (!png->deflate[level] && !(png->deflate[level] = libdeflate_alloc_compressor(level)))
-        return stk_error_set(err, STK_NOMEM, "no memory for libdeflate at level %d", level);
+    STK_TRY(get_compressor(decoder, png, level, err));
     const size_t total = rows_bytes(in->width, in->height, in->channels * in->element_bytes);
     const size_t scratch = 3 * (size_t)in->width * stk__pixel_bytes(in);
     uint8_t *rows = stk__image_room_get(decoder, &decoder->work, total + scratch, err);

@@ -5,7 +5,7 @@
 
 #include <webp/decode.h>
 
-#include "base/compiler.h"
+#include "base/mem.h"
 #include "kernels/color.h"
 
 #include "base/banned.h"
@@ -13,6 +13,11 @@
 #define RIFF_BYTES 12
 #define CHUNK_HEADER 8
 #define FRAME_HEADER 16
+/* Of what libwebp takes, not charged: part of what each thread has outside of the budget. */
+#define FREE_BYTES ((size_t)512 * 1024)
+/* More than this is not left to the heap, which would keep it. */
+#define TRIM_BYTES ((size_t)4 << 20)
+#define LOSSLESS_HEADER 5
 
 /* A picture for libwebp and where it lies on the canvas. */
 typedef struct webp_frame {
@@ -20,6 +25,7 @@ typedef struct webp_frame {
     size_t size;
     int32_t x, y, width, height;
     bool lossy_alpha; /* colours in VP8, alpha in a chunk of its own */
+    bool lossless;
 } webp_frame;
 
 static uint32_t read_le24(const uint8_t *p)
@@ -46,10 +52,9 @@ static stk_status refuse(VP8StatusCode code, size_t size, stk_error *err)
     return stk_error_set(err, STK_CORRUPT, "WebP is damaged: libwebp says: %s", text);
 }
 
-/* The data of the first chunk with this name after the RIFF header, or NULL. One that is cut off does not count. */
-static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *name, size_t *out_size)
+/* The data of the first chunk with this name from `at` on, or NULL. One that is cut off does not count. */
+static const uint8_t *find_chunk_from(const uint8_t *data, size_t size, size_t at, const char *name, size_t *out_size)
 {
-    size_t at = RIFF_BYTES;
     while (size >= at && size - at >= CHUNK_HEADER) {
         const size_t length = read_le32(data + at + 4), left = size - at - CHUNK_HEADER;
         if (length > left)
@@ -61,6 +66,12 @@ static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *n
         at += CHUNK_HEADER + STK_MIN(length + length % 2, left);
     }
     return NULL;
+}
+
+/* After the RIFF header. */
+static const uint8_t *find_chunk(const uint8_t *data, size_t size, const char *name, size_t *out_size)
+{
+    return find_chunk_from(data, size, RIFF_BYTES, name, out_size);
 }
 
 static int32_t find_orientation(const uint8_t *data, size_t size)
@@ -122,6 +133,7 @@ static stk_status find_frame(const uint8_t *data, size_t size, webp_frame *out, 
     out->width = features.width;
     out->height = features.height;
     out->lossy_alpha = is_lossy_alpha(&features);
+    out->lossless = features.format == 2;
     const int32_t width = (int32_t)read_le24(p + 6) + 1, height = (int32_t)read_le24(p + 9) + 1;
     if (features.has_animation || width != out->width || height != out->height)
         return stk_error_set(err, STK_CORRUPT,
@@ -146,8 +158,32 @@ static stk_status open_frame(const uint8_t *data, size_t size, const stk__image_
                         .size = size,
                         .width = features.width,
                         .height = features.height,
-                        .lossy_alpha = is_lossy_alpha(&features)};
+                        .lossy_alpha = is_lossy_alpha(&features),
+                        .lossless = features.format == 2};
     return STK_OK;
+}
+
+/*
+ * What libwebp (1.2.4 to 1.6) takes inside. Lossy: a few rows of macroblocks; an alpha plane of its own is a byte for each
+ * pixel, and four while it is unpacked. Lossless: four bytes for each pixel, a quarter of a byte for each of two
+ * transforms and for the map of Huffman codes, 16 rows, and the tables of these codes.
+ */
+static size_t library_bytes(const webp_frame *frame)
+{
+    const size_t start = memcmp(frame->data, "RIFF", 4) == 0 ? RIFF_BYTES : 0;
+    const char *name = frame->lossless ? "VP8L" : "ALPH";
+    const size_t header = frame->lossless ? LOSSLESS_HEADER : 1;
+    size_t length = 0, codes = 0;
+    const uint8_t *chunk = frame->size > RIFF_BYTES ? find_chunk_from(frame->data, frame->size, start, name, &length) : NULL;
+    if (chunk && length > header)
+        codes = stk__webp_code_bytes(chunk + header, length - header, (uint32_t)frame->width, (uint32_t)frame->height);
+    const size_t pixels = (size_t)frame->width * (size_t)frame->height, rows = (size_t)frame->width * 256 + 256 * 1024;
+    size_t bytes = rows;
+    if (frame->lossless)
+        bytes += 5 * pixels + codes;
+    else if (frame->lossy_alpha)
+        bytes += 6 * pixels + codes;
+    return bytes > FREE_BYTES ? bytes - FREE_BYTES : 0;
 }
 
 /*
@@ -182,8 +218,13 @@ static stk_status decode_part(stk__image_decoder *decoder, const webp_frame *fra
     config.output.u.RGBA.rgba = room;
     config.output.u.RGBA.stride = (int)stride;
     config.output.u.RGBA.size = total;
+    const size_t inside = library_bytes(frame);
+    STK_TRY(stk__image_charge(decoder, inside, err));
     const VP8StatusCode code = WebPDecode(frame->data, frame->size, &config);
     WebPFreeDecBuffer(&config.output);
+    if (inside >= TRIM_BYTES)
+        stk__heap_trim();
+    stk__image_give_back(decoder, inside);
     if (code != VP8_STATUS_OK)
         return refuse(code, frame->size, err);
     uint8_t *first = room + (size_t)(part->y - top) * stride + (size_t)(part->x - left) * (size_t)part->channels;

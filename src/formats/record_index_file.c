@@ -28,6 +28,7 @@ typedef struct index_header {
     int64_t records;
     uint64_t block_count, damage_count, data_size;
     int64_t stray;
+    int64_t ctime_ns; /* of the data file */
 } index_header;
 
 typedef struct index_damage {
@@ -35,7 +36,7 @@ typedef struct index_damage {
     char message[sizeof((stk__damage *)0)->message];
 } index_damage;
 
-_Static_assert(sizeof(index_header) == 88, "no padding");
+_Static_assert(sizeof(index_header) == 96, "no padding");
 _Static_assert(sizeof(index_damage) == 184, "no padding");
 _Static_assert(sizeof(stk__extents_block) == 24, "no padding");
 
@@ -70,7 +71,8 @@ void stk__record_index_seal(void *bytes, size_t size)
 static bool header_fits(const index_header *h, size_t size, const stk__record_index *index)
 {
     if (h->magic != INDEX_MAGIC || h->version != INDEX_VERSION || h->framing != (uint32_t)index->framing ||
-        h->size_bytes != index->id.size_bytes || h->mtime_ns != index->id.mtime_ns || h->edge_hash != index->edge_hash)
+        h->size_bytes != index->id.size_bytes || h->mtime_ns != index->id.mtime_ns ||
+        h->ctime_ns != index->id.ctime_ns || h->edge_hash != index->edge_hash)
         return false;
     size_t left = size - sizeof *h;
     if (h->stray < 0 || h->stray > index->id.size_bytes / STK__TAR_BLOCK)
@@ -154,6 +156,7 @@ bool stk__record_index_format(const stk__record_index *index, void **out_bytes, 
         .framing = (uint32_t)index->framing,
         .size_bytes = index->id.size_bytes,
         .mtime_ns = index->id.mtime_ns,
+        .ctime_ns = index->id.ctime_ns,
         .edge_hash = index->edge_hash,
         .records = e->count,
         .block_count = e->block_count,

@@ -49,6 +49,10 @@ struct stk__record_stream {
     uint8_t *gathered; /* a record that does not fit in the window */
     size_t gathered_capacity;
     size_t gathered_max;
+    uint64_t wanted;    /* bytes of the record being gathered, where its header says so */
+    uint64_t too_large; /* of the one that was refused; 0: none was */
+    stk__record_charge charge; /* NULL: nobody counts */
+    void *charge_arg;
     stk__text key; /* tar: of the sample being gathered */
     int64_t stray; /* tar: files that belong to no sample */
 };
@@ -111,6 +115,8 @@ void stk__record_stream_close(stk__record_stream *s)
     stk__free(s->window);
     stk__free(s->stored);
     stk__free(s->gathered);
+    if (s->charge)
+        s->charge(s->charge_arg, -(int64_t)s->gathered_capacity, NULL);
     stk__text_clear(&s->key);
     stk__free(s);
 }
@@ -123,6 +129,22 @@ void stk__record_stream_limit(stk__record_stream *s, int64_t max_bytes)
 int64_t stk__record_stream_stray(const stk__record_stream *s)
 {
     return s->stray;
+}
+
+void stk__record_stream_charge(stk__record_stream *s, stk__record_charge charge, void *arg)
+{
+    s->charge = charge;
+    s->charge_arg = arg;
+}
+
+uint64_t stk__record_stream_too_large(const stk__record_stream *s)
+{
+    return s->too_large;
+}
+
+size_t stk__record_stream_memory(void)
+{
+    return sizeof(stk__record_stream) + 2 * WINDOW + 64 * 1024; /* zlib's */
 }
 
 int64_t stk__record_stream_bytes(const stk__record_stream *s)
@@ -271,18 +293,32 @@ static stk_status start(stk__record_stream *s, stk_error *err)
 
 static stk_status grow_gathered(stk__record_stream *s, size_t size, stk_error *err)
 {
-    if (size > s->gathered_max)
+    if (size > s->gathered_max) {
+        s->too_large = STK_MAX(s->wanted, (uint64_t)size);
         return stk_error_set(err, STK_BUDGET,
                              "record has more than %zu bytes, which is all that it may take of the memory budget",
                              s->gathered_max);
-    if (!stk__grow((void **)&s->gathered, &s->gathered_capacity, size, 1))
-        return stk__nomem(size, err);
+    }
+    if (size <= s->gathered_capacity)
+        return STK_OK;
+    /* Old and new exist at once where the allocator has to move them. */
+    const size_t before = s->gathered_capacity, capacity = STK_MAX(size, STK_MIN(2 * before, s->gathered_max));
+    if (s->charge)
+        STK_TRY(s->charge(s->charge_arg, (int64_t)capacity, err));
+    uint8_t *gathered = stk__realloc(s->gathered, capacity);
+    if (s->charge)
+        s->charge(s->charge_arg, -(int64_t)(gathered ? before : capacity), NULL);
+    if (!gathered)
+        return stk__nomem(capacity, err);
+    s->gathered = gathered;
+    s->gathered_capacity = capacity;
     return STK_OK;
 }
 
 /* Moves `size` bytes to `gathered`, behind `have`. Memory grows with the data that arrives, whatever a header claims. */
 static stk_status gather(stk__record_stream *s, uint64_t have, uint64_t size, stk_error *err)
 {
+    s->wanted = have + size;
     for (uint64_t done = have, end = have + size; done < end;) {
         if (s->begin == s->end) {
             s->begin = s->end = 0;

@@ -51,7 +51,7 @@ typedef struct stk__records_config {
 } stk__records_config;
 
 /*
- * Indexes every file, or takes its index from the cache when size, mtime and the hash of the file's first and last
+ * Indexes every file, or takes its index from the cache when size, times and the hash of the file's first and last
  * bytes still fit. A cached index is untrusted input: anything odd in it means a new scan. New indexes are published
  * atomically; a cache that cannot be written is no error. Only plain files; fails on compressed ones.
  */
@@ -117,6 +117,13 @@ stk_status stk__record_stream_next(stk__record_stream *stream, stk_bytes *out, i
 void stk__record_stream_limit(stk__record_stream *stream, int64_t max_bytes);
 /* Tar: files so far that belong to no sample. */
 int64_t stk__record_stream_stray(const stk__record_stream *stream);
+/* Bytes of the record that did so, as far as is known; 0: none did. */
+uint64_t stk__record_stream_too_large(const stk__record_stream *stream);
+/* Asked before a large record takes memory, with less than 0 when that is given back; NULL: nobody counts. */
+typedef stk_status (*stk__record_charge)(void *arg, int64_t bytes, stk_error *err);
+void stk__record_stream_charge(stk__record_stream *stream, stk__record_charge charge, void *arg);
+/* What a stream takes besides, about. */
+size_t stk__record_stream_memory(void);
 /* Bytes read from the file so far, as stored. */
 int64_t stk__record_stream_bytes(const stk__record_stream *stream);
 void stk__record_stream_close(stk__record_stream *stream);

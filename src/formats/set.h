@@ -68,11 +68,28 @@ stk_status stk__sets_settle(const char *dir, stk_error *err);
 /* The same for the directories that patterns of files look at. */
 stk_status stk__sets_settle_patterns(const char *const *patterns, size_t count, stk_error *err);
 
+/* The manifests that were looked at, as they were then. Zeroed: none. */
+typedef struct stk__set_mark {
+    char *path;
+    stk__file_id id;
+    uint64_t inode;
+} stk__set_mark;
+
+typedef struct stk__set_marks {
+    stk__set_mark *items;
+    size_t count, capacity;
+} stk__set_marks;
+
+void stk__set_marks_clear(stk__set_marks *marks);
+/* CORRUPT when one of them is another now: files that are opened from here on would be of another set than those before. */
+stk_status stk__set_marks_check(const stk__set_marks *marks, stk_error *err);
+
 /*
  * Compares files with the manifests that lie beside them: sizes must be theirs. For those of which `wild` is set (a pattern found
  * them), the sets that they belong to must be whole, and no other file may look like one of them. CORRUPT tells file and manifest.
+ * `marks` may be NULL.
  */
-stk_status stk__sets_check(const stk__paths *paths, const bool *wild, stk_error *err);
+stk_status stk__sets_check(const stk__paths *paths, const bool *wild, stk__set_marks *marks, stk_error *err);
 
 /* The manifests that lie in a directory. Zeroed: none. */
 typedef struct stk__set_dir {

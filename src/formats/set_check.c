@@ -50,7 +50,7 @@ static stk_status add_manifest(stk__set_dir *d, const char *name, stk_error *err
     if (!stk__grow((void **)&d->paths, &paths, d->count + 1, sizeof *d->paths) ||
         !stk__grow((void **)&d->manifests, &manifests, d->count + 1, sizeof *d->manifests))
         return stk__nomem(sizeof *d->manifests, err);
-    char *path = stk__set_join(d->dir, name);
+    char *path = strcmp(d->dir, ".") == 0 ? stk__strdup(name) : stk__set_join(d->dir, name);
     if (!path)
         return stk__nomem(strlen(name), err);
     stk_status status = says_manifest(path) ? stk__manifest_load(path, &m, NULL, err) : STK_END;
@@ -130,6 +130,56 @@ static stk_status extra_error(const char *path, const char *manifest, stk_error 
     return trouble(path, err);
 }
 
+/* ---- marks ---- */
+
+void stk__set_marks_clear(stk__set_marks *marks)
+{
+    for (size_t i = 0; i < marks->count; i++)
+        stk__free(marks->items[i].path);
+    stk__free(marks->items);
+    *marks = (stk__set_marks){0};
+}
+
+/* One that is gone has no number. */
+static void look_at_mark(const char *path, stk__set_mark *out)
+{
+    struct stat st;
+    out->inode = 0;
+    if (stat(path, &st))
+        return;
+    out->inode = (uint64_t)st.st_ino;
+    out->id.size_bytes = st.st_size;
+    out->id.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+}
+
+static stk_status add_mark(stk__set_marks *marks, const char *path, stk_error *err)
+{
+    stk__set_mark mark = {.path = stk__strdup(path)};
+    if (!mark.path || !stk__grow((void **)&marks->items, &marks->capacity, marks->count + 1, sizeof *marks->items)) {
+        stk__free(mark.path);
+        return stk__nomem(strlen(path), err);
+    }
+    look_at_mark(path, &mark);
+    marks->items[marks->count++] = mark;
+    return STK_OK;
+}
+
+stk_status stk__set_marks_check(const stk__set_marks *marks, stk_error *err)
+{
+    for (size_t i = 0; i < marks->count; i++) {
+        const stk__set_mark *then = &marks->items[i];
+        stk__set_mark now = {0};
+        look_at_mark(then->path, &now);
+        if (now.inode == then->inode && now.id.size_bytes == then->id.size_bytes &&
+            now.id.mtime_ns == then->id.mtime_ns)
+            continue;
+        stk_error_set(err, STK_CORRUPT,
+                      "this set was replaced or removed while it was read; start again to read the new one");
+        return trouble(then->path, err);
+    }
+    return STK_OK;
+}
+
 /* ---- the files of one directory ---- */
 
 /* A path, and where it stands in the list. */
@@ -173,12 +223,15 @@ static stk_status check_whole(const stk__set_dir *d, size_t manifest, stk_error 
     return STK_OK;
 }
 
-static stk_status check_directory(const char *dir, const place *places, size_t count, stk_error *err)
+static stk_status check_directory(const char *dir, const place *places, size_t count, stk__set_marks *marks,
+                                  stk_error *err)
 {
     stk__set_dir d;
     STK_TRY(stk__set_dir_load(dir, &d, err));
     bool *reads = stk__calloc(d.count + 1, sizeof *reads);
     stk_status status = reads ? STK_OK : stk__nomem(d.count, err);
+    for (size_t i = 0; i < d.count && marks && status == STK_OK; i++)
+        status = add_mark(marks, d.paths[i], err);
     for (size_t i = 0; i < count && d.count && status == STK_OK; i++)
         status = check_place(&d, &places[i], reads, err);
     for (size_t i = 0; i < d.count && status == STK_OK; i++)
@@ -198,21 +251,21 @@ static int compare_places(const void *a, const void *b)
     return order ? order : (x->dir_size > y->dir_size) - (x->dir_size < y->dir_size);
 }
 
-static stk_status check_groups(const place *places, size_t count, stk_error *err)
+static stk_status check_groups(const place *places, size_t count, stk__set_marks *marks, stk_error *err)
 {
     for (size_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && compare_places(&places[from], &places[to]) == 0; to++) {
         }
         char *dir = stk__set_dir_of(places[from].path);
         const stk_status status =
-            dir ? check_directory(dir, places + from, to - from, err) : stk__nomem(places[from].dir_size, err);
+            dir ? check_directory(dir, places + from, to - from, marks, err) : stk__nomem(places[from].dir_size, err);
         stk__free(dir);
         STK_TRY(status);
     }
     return STK_OK;
 }
 
-stk_status stk__sets_check(const stk__paths *paths, const bool *wild, stk_error *err)
+stk_status stk__sets_check(const stk__paths *paths, const bool *wild, stk__set_marks *marks, stk_error *err)
 {
     place *places = stk__calloc(paths->count + 1, sizeof *places);
     if (!places)
@@ -224,7 +277,7 @@ stk_status stk__sets_check(const stk__paths *paths, const bool *wild, stk_error 
             places[count++] = (place){path, (size_t)(stk__base_name(path) - path), wild[i]};
     }
     qsort(places, count, sizeof *places, compare_places);
-    const stk_status status = check_groups(places, count, err);
+    const stk_status status = check_groups(places, count, marks, err);
     stk__free(places);
     return status;
 }

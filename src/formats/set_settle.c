@@ -189,12 +189,21 @@ static bool is_ours(int fd, const char *dir)
     return st.st_uid == geteuid() || (geteuid() == 0 && st.st_uid == above.st_uid);
 }
 
+/* In a directory such as /tmp anybody can leave something that looks like a publication: it must not keep others from reading. */
+static bool is_strangers(int fd, const char *dir)
+{
+    struct stat st, above;
+    if (fd < 0 || fstat(fd, &st) || stat(dir, &above) || !(above.st_mode & S_ISVTX) || !(above.st_mode & S_IWOTH))
+        return false;
+    return st.st_uid != geteuid() && st.st_uid != above.st_uid;
+}
+
 static stk_status settle_one(const char *dir, const char *entry, size_t name_size, stk_error *err)
 {
     char *path = stk__set_join(dir, entry), *name = stk__strndup(entry + 1, name_size);
     stk_status status = path && name ? STK_OK : stk__nomem(strlen(dir), err);
     const int fd = status == STK_OK ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    bool gone = status == STK_OK && fd < 0 && errno == ENOENT;
+    bool gone = (status == STK_OK && fd < 0 && errno == ENOENT) || is_strangers(fd, dir);
     if (status == STK_OK && fd < 0 && !gone)
         status = stk__io_error(err, path, "cannot open");
     if (status == STK_OK && !gone)

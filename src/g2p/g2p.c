@@ -1,5 +1,6 @@
 /* Opening and closing of a model with its lexicons. */
 #include <string.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -43,6 +44,19 @@ static stk_status make_model(const stk_g2p_config *config, const void *data, siz
     return stk__g2p_model_new(data, size, name, precision, &g->model, err);
 }
 
+/* 0 for what is no plain file: a pipe says nothing of its size. */
+static stk_status measure_file(const char *path, int64_t *out, stk_error *err)
+{
+    int fd;
+    stk__file_id id = {0};
+    if (strcmp(path, "-") == 0)
+        return STK_OK;
+    STK_TRY(stk__file_open(path, &fd, &id, err));
+    close(fd);
+    *out = STK_MIN(id.size_bytes, (int64_t)MODEL_MAX);
+    return STK_OK;
+}
+
 static stk_status open_model(const stk_g2p_config *config, stk_g2p *g, stk_error *err)
 {
     size_t size;
@@ -51,10 +65,17 @@ static stk_status open_model(const stk_g2p_config *config, stk_g2p *g, stk_error
         stk__g2p_model_builtin(&data, &size);
         return make_model(config, data, size, g, err);
     }
-    char *data;
-    STK_TRY(stk__read_file(config->model, MODEL_MAX, &data, &size, err));
-    const stk_status status = make_model(config, data, size, g, err);
+    /* The file is gone again when the tables are made of it; both may be as large as it says. */
+    const stk__g2p_memory memory = {config->charge, config->charge_arg};
+    int64_t file_bytes = 0;
+    STK_TRY(measure_file(config->model, &file_bytes, err));
+    STK_TRY(stk__g2p_charge(&memory, 2 * file_bytes, err));
+    char *data = NULL;
+    stk_status status = stk__read_file(config->model, MODEL_MAX, &data, &size, err);
+    if (status == STK_OK)
+        status = make_model(config, data, size, g, err);
     stk__free(data);
+    stk__g2p_charge(&memory, -2 * file_bytes, NULL);
     return status;
 }
 
@@ -69,7 +90,10 @@ static stk_status open_files(stk_g2p_config *c, stk_g2p *g, stk_error *err)
     const stk__interrupt before = stk__interrupt_get();
     if (c->stopped)
         stk__interrupt_set((stk__interrupt){is_stopped, c});
-    stk_status status = c->lexicon_count ? stk__lexicon_read(c->lexicons, c->lexicon_count, &g->lexicon, err) : STK_OK;
+    const stk__g2p_memory memory = {c->charge, c->charge_arg};
+    stk_status status = STK_OK;
+    if (c->lexicon_count)
+        status = stk__lexicon_read(c->lexicons, c->lexicon_count, &memory, &g->lexicon, err);
     if (status == STK_OK)
         status = open_model(c, g, err);
     stk__interrupt_set(before);
@@ -84,10 +108,14 @@ stk_status stk_g2p_open(const stk_g2p_config *config, stk_g2p **out, stk_error *
     if (!g)
         return stk__nomem(sizeof *g, err);
     atomic_init(&g->spare, NULL);
+    const stk__g2p_memory memory = {c.charge, c.charge_arg};
     stk_status status = open_files(&c, g, err);
     if (status == STK_OK && !c.model && !c.no_common)
         status =
             stk__lexicon_parse((const char *)stk__g2p_common, stk__g2p_common_size, "common.dict", &g->common, err);
+    /* What the lexicon holds is charged already. */
+    if (status == STK_OK)
+        status = stk__g2p_charge(&memory, (int64_t)(stk_g2p_bytes(g) - (g->lexicon ? stk__lexicon_bytes(g->lexicon) : 0)), err);
     if (status != STK_OK) {
         stk_g2p_close(g);
         return status;

@@ -1,9 +1,11 @@
 /* Lexicons: lines of CMUdict into one table of words and one blob of words and phonemes. */
 #include "g2p/lexicon.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -44,6 +46,9 @@ struct stk__lexicon {
     uint64_t fingerprint;
     uint64_t seed; /* differs from run to run, so that no file can be made whose words all meet in one slot */
 };
+
+/* A file is read in pieces of this size, or of one line where that is longer. */
+#define WINDOW ((size_t)256 * 1024)
 
 static record record_at(const stk__lexicon *x, uint32_t at)
 {
@@ -124,6 +129,9 @@ void stk__lexicon_find_many(const stk__lexicon *x, stk__lexicon_query *queries, 
 
 typedef struct reader {
     stk__lexicon *lexicon;
+    const stk__g2p_memory *memory;
+    int64_t charged; /* for the lexicon so far, and the window */
+    XXH3_state_t hash; /* of the file */
     const char *name;
     stk_error *err;
     int line;
@@ -198,15 +206,33 @@ static stk_status fail_memory(const reader *r, size_t size)
     return fail_at_line(r, STK_NOMEM);
 }
 
-/* Words lie in slots by the tag alone, so a larger table is made without looking at them. */
-static bool grow_slots(stk__lexicon *x)
+/* Asks for memory before it is taken. */
+static stk_status take(reader *r, int64_t bytes)
 {
+    const stk_status status = stk__g2p_charge(r->memory, bytes, r->err);
+    if (status != STK_OK)
+        return fail_at_line(r, status);
+    r->charged += bytes;
+    return STK_OK;
+}
+
+static void give_back(reader *r, int64_t bytes)
+{
+    stk__g2p_charge(r->memory, -bytes, NULL);
+    r->charged -= bytes;
+}
+
+/* Words lie in slots by the tag alone, so a larger table is made without looking at them. */
+static stk_status grow_slots(reader *r)
+{
+    stk__lexicon *x = r->lexicon;
     if ((x->words + 1) * 2 <= x->slot_count)
-        return true;
+        return STK_OK;
     const size_t count = !x->slot_count ? 256 : x->slot_count * (x->slot_count < 65536 ? 4 : 2);
+    STK_TRY(take(r, (int64_t)(count * sizeof(slot))));
     slot *slots = count <= (size_t)1 << 31 ? stk__calloc(count, sizeof *slots) : NULL;
     if (!slots)
-        return false;
+        return fail_memory(r, count * sizeof *slots);
     for (size_t i = 0; i < x->slot_count; i++) {
         size_t k = x->slots[i].tag & (count - 1);
         if (!x->slots[i].at)
@@ -216,9 +242,26 @@ static bool grow_slots(stk__lexicon *x)
         slots[k] = x->slots[i];
     }
     stk__free(x->slots);
+    give_back(r, (int64_t)(x->slot_count * sizeof *slots));
     x->slots = slots;
     x->slot_count = count;
-    return true;
+    return STK_OK;
+}
+
+/* Room for `size` bytes in the blob. Half as much again, so that what is charged is near to what is used. */
+static stk_status grow_blob(reader *r, size_t size)
+{
+    stk__lexicon *x = r->lexicon;
+    if (STK_LIKELY(size <= x->blob_capacity))
+        return STK_OK;
+    const size_t capacity = STK_MAX(size, STK_MAX(x->blob_capacity + x->blob_capacity / 2, (size_t)4096));
+    STK_TRY(take(r, (int64_t)(capacity - x->blob_capacity)));
+    uint8_t *blob = stk__realloc(x->blob, capacity);
+    if (!blob)
+        return fail_memory(r, capacity);
+    x->blob = blob;
+    x->blob_capacity = capacity;
+    return STK_OK;
 }
 
 /* Without the "(2)" behind it. */
@@ -289,8 +332,7 @@ static stk_status add_variant(reader *r, uint32_t head, uint32_t at)
 static stk_status enter(reader *r, uint32_t at)
 {
     stk__lexicon *x = r->lexicon;
-    if (!grow_slots(x))
-        return fail_memory(r, x->slot_count * 4 * sizeof(slot));
+    STK_TRY(grow_slots(r));
     const record made = record_at(x, at);
     const char *word = (const char *)x->blob + at + sizeof made;
     const uint32_t tag = tag_of(x, word, made.word_size);
@@ -330,8 +372,9 @@ static stk_status read_entry(reader *r, const char *line, const char *word_end, 
     const size_t at = x->blob_size, room = sizeof(record) + (size_t)(end - line) + 1;
     if (size > UINT16_MAX)
         return fail_size(r, "word", size);
-    if (at > UINT32_MAX - room || !stk__grow((void **)&x->blob, &x->blob_capacity, at + room, 1))
+    if (at > UINT32_MAX - room)
         return fail_memory(r, at + room);
+    STK_TRY(grow_blob(r, at + room));
     uint8_t *word = x->blob + at + sizeof(record);
     const unsigned has = lower(line, size, word);
     if (has & HAS_CONTROL) {
@@ -365,39 +408,53 @@ static stk_status read_line(reader *r, const char *line, const char *end)
     return read_entry(r, line, word_end, end);
 }
 
-static stk_status read_text(reader *r, const char *text, size_t size, const char *name, stk_error *err)
+static void begin_text(reader *r, const char *name)
 {
-    const char *p = text, *const end = text + size;
     r->name = name;
-    r->err = err;
     r->line = 0;
     r->first = r->lexicon->blob_size;
-    r->lexicon->fingerprint = XXH3_64bits_withSeed(text, size, r->lexicon->fingerprint + 1);
-    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
+    XXH3_64bits_reset_withSeed(&r->hash, r->lexicon->fingerprint + 1);
+}
+
+static void end_text(const reader *r)
+{
+    r->lexicon->fingerprint = XXH3_64bits_digest(&r->hash);
+}
+
+/* The whole lines of a piece of text, and what stands behind them where it is the `last`; tells how much of it was read. */
+static stk_status read_piece(reader *r, const char *text, size_t size, bool last, size_t *out_read)
+{
+    const char *p = text, *const end = text + size;
+    if (r->line == 0 && size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
         p += 3;
     while (p < end) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
+        if (!newline && !last)
+            break;
         const char *line_end = newline ? newline : end;
         r->line += r->line < INT_MAX;
         STK_TRY(read_line(r, p, line_end));
         p = newline ? newline + 1 : end;
     }
+    *out_read = (size_t)(p - text);
     return STK_OK;
 }
 
-static stk_status lexicon_new(stk__lexicon **out, stk_error *err)
+/* An empty lexicon to read into; on failure finish() frees what there is of it. */
+static stk_status reader_open(reader *r, const stk__g2p_memory *memory, stk_error *err)
 {
     stk__lexicon *x = stk__calloc(1, sizeof *x);
+    *r = (reader){.err = err};
     if (!x)
         return stk__nomem(sizeof *x, err);
     x->seed = XXH3_64bits(&(uint64_t[2]){(uint64_t)(uintptr_t)x, (uint64_t)stk__now_ns()}, 16);
-    if (!grow_slots(x) || !stk__grow((void **)&x->blob, &x->blob_capacity, 4096, 1)) {
-        stk__lexicon_free(x);
-        return stk__nomem(4096, err);
-    }
+    reader_init(r, x);
+    r->memory = memory;
+    r->err = err;
+    STK_TRY(grow_slots(r));
+    STK_TRY(grow_blob(r, 4096));
     memset(x->blob, 0, BLOB_START);
     x->blob_size = BLOB_START;
-    *out = x;
     return STK_OK;
 }
 
@@ -411,12 +468,14 @@ void stk__lexicon_free(stk__lexicon *x)
 }
 
 /* What the blob has too much; prefetches look at its first bytes, so it is never empty. */
-static void shrink(stk__lexicon *x)
+static void shrink(reader *r)
 {
+    stk__lexicon *x = r->lexicon;
     uint8_t *smaller = stk__realloc(x->blob, x->blob_size);
     if (!smaller)
         return;
     x->blob = smaller;
+    give_back(r, (int64_t)(x->blob_capacity - x->blob_size));
     x->blob_capacity = x->blob_size;
 }
 
@@ -426,42 +485,105 @@ static stk_status finish(reader *r, stk_status status, stk__lexicon **out)
     stk__folded_clear(&r->folded);
     if (status != STK_OK) {
         stk__lexicon_free(r->lexicon);
+        give_back(r, r->charged);
         return status;
     }
-    shrink(r->lexicon);
+    shrink(r);
     *out = r->lexicon;
     return STK_OK;
 }
 
 stk_status stk__lexicon_parse(const char *text, size_t size, const char *name, stk__lexicon **out, stk_error *err)
 {
-    stk__lexicon *x = NULL;
-    STK_TRY(lexicon_new(&x, err));
     reader r;
-    reader_init(&r, x);
-    const stk_status status = read_text(&r, text, size, name, err);
+    size_t ignored;
+    stk_status status = reader_open(&r, NULL, err);
+    if (status == STK_OK) {
+        begin_text(&r, name);
+        XXH3_64bits_update(&r.hash, text, size);
+        status = read_piece(&r, text, size, true, &ignored);
+        end_text(&r);
+    }
     return finish(&r, status, out);
 }
 
-static stk_status read_path(reader *r, const char *path, stk_error *err)
+/* A file through a window: what is left of a line goes to its front. */
+typedef struct window {
+    char *data;
+    size_t size, capacity;
+} window;
+
+static stk_status fill(reader *r, window *w, int fd, bool *out_end)
 {
-    char *text;
-    size_t size;
-    STK_TRY(stk__read_file(path, FILE_MAX, &text, &size, err));
-    const stk_status status = read_text(r, text, size, path, err);
-    stk__free(text);
+    if (w->size == w->capacity) {
+        const size_t capacity = w->capacity ? 2 * w->capacity : WINDOW;
+        STK_TRY(take(r, (int64_t)(capacity - w->capacity)));
+        char *data = stk__realloc(w->data, capacity);
+        if (!data)
+            return fail_memory(r, capacity);
+        w->data = data;
+        w->capacity = capacity;
+    }
+    /* All of it, so that a line without an end is not looked at again for every few bytes of a pipe. */
+    const size_t first = w->size;
+    while (w->size < w->capacity && !*out_end) {
+        const ssize_t n = read(fd, w->data + w->size, w->capacity - w->size);
+        if (n < 0 && errno != EINTR) {
+            stk_error_set(r->err, STK_IO, "cannot read: %s", strerror(errno));
+            return fail_at_line(r, STK_IO);
+        }
+        w->size += n > 0 ? (size_t)n : 0;
+        *out_end = n == 0;
+    }
+    XXH3_64bits_update(&r->hash, w->data + first, w->size - first);
+    return STK_OK;
+}
+
+static stk_status read_fd(reader *r, int fd)
+{
+    window w = {0};
+    size_t total = 0;
+    stk_status status = STK_OK;
+    for (bool end = false; !end && status == STK_OK;) {
+        const size_t before = w.size;
+        size_t done = 0;
+        status = fill(r, &w, fd, &end);
+        total += w.size - before;
+        if (status == STK_OK && total > FILE_MAX) {
+            stk_error_set(r->err, STK_INVALID, "file is larger than %zu bytes", FILE_MAX);
+            status = fail_at_line(r, STK_INVALID);
+        }
+        if (status == STK_OK)
+            status = read_piece(r, w.data, w.size, end, &done);
+        w.size -= done;
+        memmove(w.data, w.data + done, status == STK_OK ? w.size : 0);
+    }
+    stk__free(w.data);
+    give_back(r, (int64_t)w.capacity);
     return status;
 }
 
-stk_status stk__lexicon_read(const char *const *paths, size_t count, stk__lexicon **out, stk_error *err)
+static stk_status read_path(reader *r, const char *path)
 {
-    stk__lexicon *x = NULL;
-    STK_TRY(lexicon_new(&x, err));
+    int fd = STDIN_FILENO;
+    const bool is_stdin = strcmp(path, "-") == 0;
+    if (!is_stdin)
+        STK_TRY(stk__file_open(path, &fd, NULL, r->err));
+    begin_text(r, path);
+    const stk_status status = read_fd(r, fd);
+    end_text(r);
+    if (!is_stdin)
+        close(fd);
+    return status;
+}
+
+stk_status stk__lexicon_read(const char *const *paths, size_t count, const stk__g2p_memory *memory, stk__lexicon **out,
+                             stk_error *err)
+{
     reader r;
-    reader_init(&r, x);
-    stk_status status = STK_OK;
+    stk_status status = reader_open(&r, memory, err);
     for (size_t i = 0; i < count && status == STK_OK; i++)
-        status = read_path(&r, paths[i], err);
+        status = read_path(&r, paths[i]);
     return finish(&r, status, out);
 }
 

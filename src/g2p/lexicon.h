@@ -10,13 +10,25 @@
 
 typedef struct stk__lexicon stk__lexicon;
 
+/* Who is asked for memory before it is taken, as in stk_g2p_config; charge NULL: nobody. */
+typedef struct stk__g2p_memory {
+    stk_status (*charge)(void *arg, int64_t bytes, stk_error *err);
+    void *arg;
+} stk__g2p_memory;
+
+static inline stk_status stk__g2p_charge(const stk__g2p_memory *memory, int64_t bytes, stk_error *err)
+{
+    return memory && memory->charge && bytes ? memory->charge(memory->arg, bytes, err) : STK_OK;
+}
+
 /*
  * Later files hide the words of earlier ones, whole: with all their variants. A line is WORD or WORD(2), blanks,
  * phonemes; "#" starts a comment at the start of a line or behind a blank, ";;;" one at the start of a line. A word
  * that comes again in one file is a variant, whatever its number. Case of words is folded (ASCII), and so are accents
  * where only ASCII remains. A phoneme that is none, or a line without any, is CORRUPT with file and line.
  */
-stk_status stk__lexicon_read(const char *const *paths, size_t count, stk__lexicon **out, stk_error *err);
+stk_status stk__lexicon_read(const char *const *paths, size_t count, const stk__g2p_memory *memory, stk__lexicon **out,
+                             stk_error *err);
 /* One file's text from memory, for tests and fuzzing. */
 stk_status stk__lexicon_parse(const char *text, size_t size, const char *name, stk__lexicon **out, stk_error *err);
 void stk__lexicon_free(stk__lexicon *lexicon);

@@ -82,14 +82,29 @@ stk_status stk__image_worker_open(const stk_call *call, void **out_worker, stk_e
     return STK_OK;
 }
 
+static void room_clear(const stk_call *call, room *r)
+{
+    stk_budget_free(call, r->data, r->size);
+    *r = (room){0};
+}
+
+void stk__image_worker_trim(const stk_call *call)
+{
+    image_worker *w = call->worker;
+    w->ahead = NULL;
+    for (size_t i = 0; i < STK_COUNT(w->decoders); i++)
+        stk__image_decoder_trim(w->decoders[i]);
+    for (size_t i = 0; i < STK_COUNT(w->rooms); i++)
+        room_clear(call, &w->rooms[i]);
+    room_clear(call, &w->scratch);
+}
+
 void stk__image_worker_close(const stk_call *call)
 {
     image_worker *w = call->worker;
+    stk__image_worker_trim(call);
     for (size_t i = 0; i < STK_COUNT(w->decoders); i++)
         stk__image_decoder_free(w->decoders[i]);
-    for (size_t i = 0; i < STK_COUNT(w->rooms); i++)
-        stk_budget_free(call, w->rooms[i].data, w->rooms[i].size);
-    stk_budget_free(call, w->scratch.data, w->scratch.size);
     stk__free(w);
 }
 
@@ -105,10 +120,22 @@ static void decoder_free(void *arg, void *p, size_t size)
     stk_budget_free(w->call, p, size);
 }
 
+static stk_status decoder_charge(void *arg, size_t size, stk_error *err)
+{
+    const image_worker *w = arg;
+    return stk_budget_charge(w->call, size, err);
+}
+
+static void decoder_give_back(void *arg, size_t size)
+{
+    const image_worker *w = arg;
+    stk_budget_return(w->call, size);
+}
+
 static stk_status get_decoder(image_worker *w, int which, stk__image_decoder **out, stk_error *err)
 {
     if (STK_UNLIKELY(!w->decoders[which])) {
-        const stk__image_memory memory = {decoder_alloc, decoder_free, w};
+        const stk__image_memory memory = {decoder_alloc, decoder_free, w, decoder_charge, decoder_give_back};
         STK_TRY(stk__image_decoder_new(&memory, &w->decoders[which], err));
     }
     *out = w->decoders[which];
@@ -769,6 +796,22 @@ static stk_status run_chain(chain *c, stk_error *err)
     return carry_out(c, err);
 }
 
+/* Whoever raises the budget wants to know for what, and how far. */
+static stk_status tell_demand(const chain *c, stk_error *err)
+{
+    const stk__image_info *info = &c->work.info;
+    const stk__image_op *last = c->calls[c->call_count - 1]->state;
+    const stk_call *call = c->calls[0];
+    const uint64_t pixels = (uint64_t)info->width * (uint64_t)info->height * (uint64_t)c->work.whole.channels;
+    const uint64_t element = stk_dtype_size(last->to.dtype == STK_BYTES ? c->work.dtype : last->to.dtype);
+    const bool varies = last->to.ndim == 3 && (last->to.shape[0] < 0 || last->to.shape[1] < 0 || last->to.shape[2] < 0);
+    char what[64];
+    snprintf(what, sizeof what, "%s of %d x %d pixels", stk__image_kind_name(info->kind), info->width, info->height);
+    /* Two more pictures: what ops make of one lies beside it. */
+    return call->host->no_room(call, what, stk__image_demand(info, c->work.whole.channels) + 2 * pixels * element,
+                               varies ? pixels * element : 0, err);
+}
+
 static stk_status process_chain(const stk_call *const *calls, size_t count, stk_sample *sample, size_t *out_at, stk_error *err)
 {
     chain c;
@@ -777,6 +820,8 @@ static stk_status process_chain(const stk_call *const *calls, size_t count, stk_
     c.sample = sample;
     const stk_status status = run_chain(&c, err);
     *out_at = c.at;
+    if (STK_UNLIKELY(status == STK_BUDGET) && c.work.info.kind != STK__IMAGE_UNKNOWN)
+        tell_demand(&c, err);
     if (STK_UNLIKELY(status != STK_OK) && !err->field[0])
         snprintf(err->field, sizeof err->field, "%s", ((const stk__image_op *)calls[c.at]->state)->from.name);
     return status;

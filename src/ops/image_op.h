@@ -121,12 +121,14 @@ stk_status stk__image_plan_write(stk_plan *plan, const stk_host *host, stk__imag
 /* Callbacks of every image op. */
 stk_status stk__image_worker_open(const stk_call *call, void **out_worker, stk_error *err);
 void stk__image_worker_close(const stk_call *call);
+void stk__image_worker_trim(const stk_call *call);
 stk_status stk__image_process(const stk_call *call, stk_sample *sample, stk_error *err);
 extern const stk__fuse stk__image_fuse;
 
 #define STK__IMAGE_CALLBACKS                   \
     .worker_open = stk__image_worker_open,     \
     .worker_close = stk__image_worker_close,   \
+    .trim = stk__image_worker_trim,            \
     .process = stk__image_process,             \
     .fuse = &stk__image_fuse
 

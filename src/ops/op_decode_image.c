@@ -28,9 +28,6 @@ static stk_status decode_image_open(const stk_call *call, stk_error *err)
     stk__decode_state *s = call->state;
     const stk_open_info *info = call->host->open_info(call);
     s->exact = s->exact || info->exact;
-    /* No picture may take so much that the budget has no room for a batch: pixels, and what a codec needs besides. */
-    const int64_t most = info->memory_bytes / (4 * s->channels * (int64_t)stk_dtype_size(s->op.to.dtype));
-    s->max_pixels = STK_MIN(s->max_pixels, STK_MAX(most, (int64_t)1));
     return STK_OK;
 }
 
@@ -43,7 +40,7 @@ static const stk_option decode_image_options[] = {
     STK_BOOL_OPTION(stk__decode_state, exact, false, "decode JPEGs fully, even where a resize follows"),
     STK_BOOL_OPTION(stk__decode_state, orient, false, "turn pictures as their EXIF orientation says"),
     STK_INT(stk__decode_state, max_pixels, 100000000, 1, (int64_t)1 << 40,
-            "larger pictures are bad records; a small memory budget lowers this"),
+            "larger pictures are bad records, whatever the memory budget"),
     STK_ENUM(stk__decode_state, mode, STK__DECODE_AUTO, modes,
              "index: the numbers of palette and gray PNGs and of GIFs as stored, for masks of classes; color: what is seen; "
              "auto: color, but gray of a palette PNG is an error"),

@@ -53,5 +53,6 @@ const stk_op stk__op_encode_jpeg = {
     .schema = encode_jpeg_schema,
     .worker_open = stk__image_worker_open,
     .worker_close = stk__image_worker_close,
+    .trim = stk__image_worker_trim,
     .process = encode_jpeg_process,
 };

@@ -44,5 +44,6 @@ const stk_op stk__op_encode_png = {
     .schema = encode_png_schema,
     .worker_open = stk__image_worker_open,
     .worker_close = stk__image_worker_close,
+    .trim = stk__image_worker_trim,
     .process = encode_png_process,
 };

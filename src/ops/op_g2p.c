@@ -1,9 +1,11 @@
 /* g2p: pronounce words and running text, as numbers of phonemes or as their names. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <stoker/g2p.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/op.h"
@@ -16,6 +18,8 @@
 #define WORKER_BYTES (1024 * 1024)
 /* What a byte of a text that is larger than a group takes at most, about: digits become many words. */
 #define TEXT_FACTOR 130
+/* The library's own model and list of words, about. */
+#define MODEL_BYTES (4 * 1024 * 1024)
 
 enum { TO_IDS, TO_TEXT };
 enum { UNKNOWN_KEEP, UNKNOWN_FAIL };
@@ -77,6 +81,32 @@ static stk_status g2p_schema(stk_plan *plan, const stk_host *host, void *state, 
     return host->plan_write(plan, &oov, &s->oov_id, err);
 }
 
+static stk_status charge(void *arg, int64_t bytes, stk_error *err)
+{
+    const stk_call *call = arg;
+    if (bytes >= 0)
+        return stk_budget_charge(call, (size_t)bytes, err);
+    stk_budget_return(call, (size_t)-bytes);
+    return STK_OK;
+}
+
+/* A lexicon takes up to three times its file while it is read: words and phonemes, and the table with the one before it. */
+static stk_status tell_demand(const stk_call *call, stk_error *err)
+{
+    const g2p_state *s = call->state;
+    uint64_t size = (uint64_t)call->host->open_info(call)->threads * WORKER_BYTES + MODEL_BYTES;
+    for (size_t i = 0; i <= s->lexicon.count; i++) {
+        const char *path = i < s->lexicon.count ? s->lexicon.items[i] : s->model;
+        stk__file_id id = {0};
+        int fd = -1;
+        if (path && stk__file_open(path, &fd, &id, NULL) == STK_OK)
+            close(fd);
+        size += 3 * (uint64_t)STK_MAX(id.size_bytes, 0);
+    }
+    err->line = err->column = 0;
+    return call->host->no_room(call, s->lexicon.count ? "the lexicon" : "the model", size, 0, err);
+}
+
 static stk_status g2p_open(const stk_call *call, stk_error *err)
 {
     g2p_state *s = call->state;
@@ -85,8 +115,12 @@ static stk_status g2p_open(const stk_call *call, stk_error *err)
                                    .precision = s->precision ? STK_G2P_FP32 : STK_G2P_INT8,
                                    .lexicons = s->lexicon.items,
                                    .lexicon_count = s->lexicon.count,
-                                   .no_common = !s->common};
+                                   .no_common = !s->common,
+                                   .charge = charge,
+                                   .charge_arg = (void *)(uintptr_t)call};
     const stk_status status = stk_g2p_open(&config, &s->g, err);
+    if (status == STK_BUDGET && err)
+        return tell_demand(call, err);
     /* A line of the lexicon is none of the pipeline's text. */
     if (status != STK_OK && err && err->line > 0) {
         stk__error_prefix(err, "line %d: ", err->line);
@@ -103,8 +137,7 @@ static void g2p_close(void *state)
 
 static int64_t g2p_memory(const stk_call *call)
 {
-    const g2p_state *s = call->state;
-    return (int64_t)stk_g2p_bytes(s->g) + (int64_t)call->host->open_info(call)->threads * WORKER_BYTES;
+    return (int64_t)call->host->open_info(call)->threads * WORKER_BYTES; /* the rest was charged by open */
 }
 
 static uint64_t g2p_fingerprint(const stk_call *call)

@@ -213,10 +213,16 @@ static stk_status measure(const stk_call *call, stk_error *err)
     if (!s->cache_bytes && workers < most && most - workers >= 2 * row_max)
         limit = STK_MIN(limit, most - workers);
     s->cache_limit = (size_t)STK_MIN(limit, all);
-    if (s->chunk_max > limit)
-        return call->host->fail(
-            err, STK_BUDGET, "a chunk takes %zu bytes when it is decoded, and chunks may take %llu in all; raise %s",
-            s->chunk_max, (unsigned long long)limit, s->cache_bytes ? "cache_bytes" : "the memory budget");
+    if (s->chunk_max > limit && s->cache_bytes)
+        return call->host->fail(err, STK_BUDGET,
+                                "a chunk takes %zu bytes when it is decoded, and chunks may take %llu in all; "
+                                "cache_bytes=%zu would do",
+                                s->chunk_max, (unsigned long long)limit, s->chunk_max);
+    if (s->chunk_max > limit) { /* half of the budget, and what workers need beside them */
+        char what[64];
+        snprintf(what, sizeof what, "a cache for chunks of %zu bytes", s->chunk_max);
+        return call->host->no_room(call, what, 3 * (uint64_t)s->chunk_max + 2 * workers, 0, err);
+    }
     s->all_fit = all <= limit;
     return s->chunk_max ? stk__chunk_cache_new(s->cache_limit, s->all_fit && info->repeats, &s->cache, err) : STK_OK;
 }

@@ -90,6 +90,7 @@ const stk_op stk__op_layout = {
     .schema = layout_schema,
     .worker_open = stk__image_worker_open,
     .worker_close = stk__image_worker_close,
+    .trim = stk__image_worker_trim,
     .process = layout_process,
     .fuse = &stk__image_fuse,
 };

@@ -191,11 +191,21 @@ static void memory_free(void *arg, void *p, size_t size)
     stk_budget_free(arg, p, size);
 }
 
+static stk_status memory_charge(void *arg, size_t size, stk_error *err)
+{
+    return stk_budget_charge(arg, size, err);
+}
+
+static void memory_give_back(void *arg, size_t size)
+{
+    stk_budget_return(arg, size);
+}
+
 /* Encodes the sheet and publishes the file. */
 static stk_status publish(const stk_call *call, const stk__pixels *sheet, stk_error *err)
 {
     const sheet_state *s = call->state;
-    const stk__image_memory memory = {memory_alloc, memory_free, (void *)(uintptr_t)call};
+    const stk__image_memory memory = {memory_alloc, memory_free, (void *)(uintptr_t)call, memory_charge, memory_give_back};
     stk__image_decoder *encoder;
     size_t size = stk__png_bound(sheet->width, sheet->height, 3);
     const size_t bound = size;

@@ -19,6 +19,7 @@
 #define BLOCK_LEAST ((int64_t)16 * 1024)
 #define BLOCK_RECORDS 1024
 #define READY_MAX 4
+#define LANES_FREE 4
 
 typedef struct entry {
     size_t at; /* in the block's data */
@@ -45,6 +46,9 @@ typedef struct file_lane {
     int ready_count;
     int at; /* next entry of ready[0] */
     bool filling, stopped; /* stopped: no more blocks will come */
+    const stk_call *call;  /* of whoever fills it */
+    struct stk__lanes *lanes;
+    size_t charged; /* for the stream itself */
 } file_lane;
 
 struct stk__lanes {
@@ -87,12 +91,22 @@ static void give_block_locked(stk__lanes *l, block *b)
     l->spare = b;
 }
 
-static stk_status reserve(stk__lanes *l, block *b, size_t extra, stk_error *err)
+/* For what a stream takes to gather a large record. Waits for memory: the record cannot be read again. */
+static stk_status charge_record(void *arg, int64_t bytes, stk_error *err)
+{
+    const file_lane *lane = arg;
+    if (bytes > 0)
+        return lane->call->host->charge_patiently(lane->call, (size_t)bytes, err);
+    stk_budget_return(&lane->lanes->call, (size_t)-bytes);
+    return STK_OK;
+}
+
+static stk_status reserve(stk__lanes *l, const stk_call *call, block *b, size_t extra, stk_error *err)
 {
     if (b->data && extra <= b->capacity - b->size)
         return STK_OK;
     const size_t capacity = STK_MAX(b->size + extra, l->block_bytes);
-    char *data = stk_budget_alloc(&l->call, capacity, err);
+    char *data = call->host->alloc_patiently(call, capacity, err);
     if (!data)
         return err->status;
     if (b->size)
@@ -119,7 +133,7 @@ static void fill_block(stk__lanes *l, const stk_call *call, file_lane *lane, blo
         int64_t offset = -1;
         b->status = stk__record_stream_next(lane->stream, &record, &offset, &b->again, &b->error);
         if (b->status == STK_OK)
-            b->status = reserve(l, b, (size_t)record.size, &b->error);
+            b->status = reserve(l, call, b, (size_t)record.size, &b->error);
         b->bad_size = b->again ? record.size : -1;
         if (b->status != STK_OK)
             break;
@@ -135,6 +149,9 @@ static void fill_block(stk__lanes *l, const stk_call *call, file_lane *lane, blo
 static void fill_lane_locked(stk__lanes *l, const stk_call *call, file_lane *lane, block *b)
 {
     lane->filling = true;
+    lane->call = call;
+    lane->lanes = l;
+    stk__record_stream_charge(lane->stream, charge_record, lane); /* lanes move when one is removed */
     l->filling++;
     pthread_mutex_unlock(&l->lock);
     fill_block(l, call, lane, b);
@@ -161,6 +178,17 @@ static bool fill_some_locked(stk__lanes *l, const stk_call *call)
         return b != NULL;
     }
     return false;
+}
+
+void stk__lanes_trim(stk__lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    for (block *b = l->spare; b; b = b->next) {
+        stk_budget_free(&l->call, b->data, b->capacity);
+        b->data = NULL;
+        b->capacity = 0;
+    }
+    pthread_mutex_unlock(&l->lock);
 }
 
 stk_status stk__lanes_ahead(stk__lanes *l, const stk_call *call)
@@ -196,15 +224,36 @@ static void wait_idle_locked(stk__lanes *l)
         pthread_cond_wait(&l->filled, &l->lock);
 }
 
+static void close_file_locked(stk__lanes *l, file_lane *lane)
+{
+    lane->lanes = l;
+    if (lane->stream)
+        stk__record_stream_charge(lane->stream, charge_record, lane);
+    stk__record_stream_close(lane->stream);
+    stk_budget_return(&l->call, lane->charged);
+    lane->stream = NULL;
+    lane->charged = 0;
+}
+
 static stk_status open_file_locked(stk__lanes *l, file_lane *lane, stk_error *err)
 {
     lane->file = l->next_file++;
     lane->record = 0;
     lane->stopped = false;
-    STK_TRY(stk__record_stream_open(l->config.paths->items[lane->file], l->config.framing, l->config.verify, &lane->stream,
-                                    err));
-    stk__record_stream_limit(lane->stream, l->config.memory_bytes / 4);
-    return STK_OK;
+    /* What a few lanes take is little beside what each thread may have; an interleave may have thousands. */
+    if (lane - l->lanes >= LANES_FREE) {
+        STK_TRY(stk_budget_charge(&l->call, stk__record_stream_memory(), err));
+        lane->charged = stk__record_stream_memory();
+    }
+    stk_status status = stk__record_stream_open(l->config.paths->items[lane->file], l->config.framing, l->config.verify,
+                                                &lane->stream, err);
+    if (status == STK_OK) {
+        stk__record_stream_limit(lane->stream, l->config.memory_bytes / 4);
+        status = stk__set_marks_check(l->config.marks, err);
+    }
+    if (status != STK_OK)
+        close_file_locked(l, lane);
+    return status;
 }
 
 static void end_file_locked(stk__lanes *l, file_lane *lane)
@@ -213,8 +262,7 @@ static void end_file_locked(stk__lanes *l, file_lane *lane)
     if (stray && (!l->stray || lane->file < l->first_stray))
         l->first_stray = lane->file;
     l->stray += stray;
-    stk__record_stream_close(lane->stream);
-    lane->stream = NULL;
+    close_file_locked(l, lane);
     /* In the middle of its turn the lane gives it up; the next file starts at its next turn. */
     if (l->block_at > 0)
         next_turn_locked(l);
@@ -242,8 +290,14 @@ static stk_status need_block_locked(stk__lanes *l, const stk_call *call, file_la
     if (fill_some_locked(l, call))
         return STK_OK;
     const int64_t since = stk__now_ns();
+    pthread_mutex_unlock(&l->lock); /* the engine's is never taken under ours */
+    call->host->pause(call);
+    pthread_mutex_lock(&l->lock);
     while (lane->filling)
         pthread_cond_wait(&l->filled, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    call->host->resume(call);
+    pthread_mutex_lock(&l->lock);
     call->host->waited(call, "wait: block is being decoded", since);
     return STK_OK;
 }
@@ -264,8 +318,19 @@ static void give_record_locked(stk__lanes *l, const stk_call *call, file_lane *l
         next_turn_locked(l);
 }
 
+/* A record may take a quarter of the budget, and how long a line is shows only at its end. */
+static void tell_demand(const stk_call *call, uint64_t size, stk_error *err)
+{
+    char what[64];
+    if (!size)
+        return; /* there was no room for another reason, which is told already */
+    snprintf(what, sizeof what, "a record of %llu bytes or more", (unsigned long long)size);
+    call->host->no_room(call, what, 6 * size, 0, err);
+}
+
 /* What stopped a block comes behind its records. */
-static stk_status give_end_locked(stk__lanes *l, file_lane *lane, stk_sample *sample, bool *out_done, stk_error *err)
+static stk_status give_end_locked(stk__lanes *l, const stk_call *call, file_lane *lane, stk_sample *sample, bool *out_done,
+                                  stk_error *err)
 {
     const block *b = lane->ready[0];
     const stk_status status = b->status;
@@ -274,6 +339,8 @@ static stk_status give_end_locked(stk__lanes *l, file_lane *lane, stk_sample *sa
         *out_done = true;
         if (err)
             *err = b->error;
+        if (err && status == STK_BUDGET && lane->stream)
+            tell_demand(call, stk__record_stream_too_large(lane->stream), err);
         set_origin(l, lane, b->error.offset, b->bad_size, sample);
     }
     drop_front_locked(l, lane);
@@ -312,7 +379,7 @@ static stk_status step_locked(stk__lanes *l, const stk_call *call, stk_sample *s
         *out_done = true;
         return STK_OK;
     }
-    return give_end_locked(l, lane, sample, out_done, err);
+    return give_end_locked(l, call, lane, sample, out_done, err);
 }
 
 stk_status stk__lanes_pull(stk__lanes *l, const stk_call *call, stk_sample *sample, stk_error *err)
@@ -352,7 +419,7 @@ static void clear_lanes_locked(stk__lanes *l, int64_t count)
     wait_idle_locked(l);
     for (int64_t i = 0; i < count; i++) {
         file_lane *lane = &l->lanes[i];
-        stk__record_stream_close(lane->stream);
+        close_file_locked(l, lane);
         while (lane->ready_count > 0)
             drop_front_locked(l, lane);
         memset(lane, 0, sizeof *lane);

@@ -5,11 +5,13 @@
 #include <stoker/op.h>
 
 #include "formats/records.h"
+#include "formats/set.h"
 
 typedef struct stk__lanes stk__lanes;
 
 typedef struct stk__lanes_config {
     const stk__paths *paths;
+    const stk__set_marks *marks; /* of the sets that they belong to */
     stk__framing framing;
     bool verify;
     int field;            /* the bytes field that gets the records */
@@ -23,6 +25,8 @@ stk_status stk__lanes_rewind(stk__lanes *lanes, stk_error *err);
 /* The next record; one thread at a time. As `pull` of a source. */
 stk_status stk__lanes_pull(stk__lanes *lanes, const stk_call *call, stk_sample *sample, stk_error *err);
 /* As `ahead` of a source: any thread. */
+/* Frees the memory of blocks that nobody uses now. */
+void stk__lanes_trim(stk__lanes *lanes);
 stk_status stk__lanes_ahead(stk__lanes *lanes, const stk_call *call);
 void stk__lanes_close(stk__lanes *lanes);
 

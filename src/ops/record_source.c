@@ -227,7 +227,7 @@ static stk_status expand(stk__record_source *s, const char *pattern, stk_error *
 }
 
 /* Files that a pattern found must be all of their sets; those that were named are taken as they are. */
-static stk_status check_sets(const stk__record_source *s, const size_t *ends, const stk_strings *patterns, stk_error *err)
+static stk_status check_sets(stk__record_source *s, const size_t *ends, const stk_strings *patterns, stk_error *err)
 {
     bool *wild = stk__calloc(s->paths.count + 1, sizeof *wild);
     if (!wild)
@@ -235,7 +235,7 @@ static stk_status check_sets(const stk__record_source *s, const size_t *ends, co
     for (size_t i = 0, k = 0; i < patterns->count; i++)
         for (; k < ends[i]; k++)
             wild[k] = strpbrk(patterns->items[i], "*?[") && strcmp(s->paths.items[k], patterns->items[i]) != 0;
-    const stk_status status = stk__sets_check(&s->paths, wild, err);
+    const stk_status status = stk__sets_check(&s->paths, wild, &s->marks, err);
     stk__free(wild);
     return status;
 }
@@ -283,6 +283,7 @@ void stk__source_close(void *state)
     stk__lanes_close(s->lanes);
     stk__records_close(s->records);
     stk__paths_clear(&s->paths);
+    stk__set_marks_clear(&s->marks);
     stk__free(s->lost);
     stk__free(s->only);
 }
@@ -594,7 +595,7 @@ stk_status stk__source_rewind(const stk_call *call, stk_error *err)
     if (s->lanes)
         return stk__lanes_rewind(s->lanes, err);
     const int64_t memory = call->host->open_info(call)->memory_bytes;
-    const stk__lanes_config config = {.paths = &s->paths, .framing = s->framing, .verify = s->verify, .field = s->field,
+    const stk__lanes_config config = {.paths = &s->paths, .marks = &s->marks, .framing = s->framing, .verify = s->verify, .field = s->field,
                                       .cycle = s->cycle, .block = s->block, .memory_bytes = memory};
     return stk__lanes_open(call, &config, &s->lanes, err);
 }
@@ -624,6 +625,13 @@ stk_status stk__source_ahead(const stk_call *call)
 {
     stk__record_source *s = call->state;
     return s->lanes ? stk__lanes_ahead(s->lanes, call) : STK_END;
+}
+
+void stk__source_trim(const stk_call *call)
+{
+    stk__record_source *s = call->state;
+    if (s->lanes)
+        stk__lanes_trim(s->lanes);
 }
 
 /* ---- the rest ---- */

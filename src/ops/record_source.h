@@ -15,6 +15,7 @@ typedef struct stk__record_source {
     size_t cut_count;
 
     stk__paths paths;
+    stk__set_marks marks;
     stk_error *lost; /* files that cannot be read at all */
     size_t lost_count, lost_capacity;
     stk__records *records; /* NULL: a stream */
@@ -48,6 +49,7 @@ stk_status stk__source_process(const stk_call *call, stk_sample *sample, stk_err
 stk_status stk__source_rewind(const stk_call *call, stk_error *err);
 stk_status stk__source_pull(const stk_call *call, stk_sample *sample, stk_error *err);
 stk_status stk__source_ahead(const stk_call *call);
+void stk__source_trim(const stk_call *call);
 int64_t stk__source_group_count(const stk_call *call);
 int64_t stk__source_group_first(const stk_call *call, int64_t group);
 void stk__source_set_interleave(const stk_call *call, int64_t cycle, int64_t block);
@@ -70,6 +72,7 @@ bool stk__source_damage(const stk_call *call, size_t i, stk_error *out, int64_t 
     .gather = stk__source_gather,                 \
     .rewind = stk__source_rewind,                 \
     .ahead = stk__source_ahead,                   \
+    .trim = stk__source_trim,                     \
     .group_count = stk__source_group_count,       \
     .group_first = stk__source_group_first,       \
     .set_interleave = stk__source_set_interleave, \

@@ -252,6 +252,7 @@ static stk_status read_files(const char *const *paths, size_t count, const stk__
 {
     stk__builder *b;
     stk__trace *t;
+    const uint64_t failures = stk__alloc_failures();
     STK_TRY(stk__builder_new(options, &b, err));
     for (size_t i = 0; i < count; i++) {
         const stk_status status = read_noting(b, paths[i], options, err);
@@ -261,7 +262,9 @@ static stk_status read_files(const char *const *paths, size_t count, const stk__
         }
     }
     STK_TRY(stk__builder_finish(b, &t, err));
-    const stk_status status = check_rows(t, err);
+    stk_status status = check_rows(t, err);
+    if (status == STK_OK)
+        status = stk__alloc_check(failures, err);
     if (status == STK_OK)
         *out = t;
     else

@@ -113,6 +113,7 @@ stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__tr
                             stk__write_report *report, stk_error *err)
 {
     stk__write_report unused;
+    const uint64_t failures = stk__alloc_failures();
     if (!report)
         report = &unused;
     *report = (stk__write_report){0};
@@ -127,6 +128,8 @@ stk_status stk__trace_write(const stk__trace *t, const char *path, const stk__tr
     stk_status status = writer->write(t, sink, report, err);
     if (status == STK_OK)
         status = check_written(writer, report, err);
+    if (status == STK_OK)
+        status = stk__alloc_check(failures, err);
     if (status != STK_OK && !stk__sink_failed(sink)) {
         stk__sink_abort(sink);
         return status;

@@ -62,6 +62,8 @@ static void parse_as(const uint8_t *data, size_t size, stk__framing framing)
         memcpy(&index.id.mtime_ns, data + 32, 8);
         memcpy(&index.edge_hash, data + 40, 8);
     }
+    if (size >= 96)
+        memcpy(&index.id.ctime_ns, data + 88, 8);
     if (stk__record_index_parse(copy, size, &index)) {
         check_places(&index.extents, framing, index.id.size_bytes);
         stk__record_index_clear(&index);

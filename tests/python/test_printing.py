@@ -44,6 +44,8 @@ def commands(folder):
         "diff as JSON": ["diff", "--no-cache", "--json", trace, other],
         "export": ["export", "--no-cache", "--to", "csv", "--force", trace, os.path.join(folder, "out")],
         "convert": ["convert", "--no-cache", trace, "--to", "chrome", "-o", "-"],
+        "convert to Perfetto": ["convert", "--no-cache", trace, "--to", "perfetto", "-o", "-"],
+        "convert to NDJSON": ["convert", "--no-cache", trace, "--to", "ndjson", "-o", "-"],
         "bench history": ["bench", "history", log],
         "help": ["help", "run"],
         "man page": ["help", "--man"],

@@ -223,6 +223,19 @@ def test_readers_notice_what_changed_since(program, directory):
     assert "digest" in inspect(program, directory, "--verify", "out/part.manifest.json", status=1)
 
 
+def test_a_set_that_is_replaced_while_it_is_read_is_noticed(program, directory):
+    """Plain files by number, compressed ones as a stream: the rest must not come from the new set."""
+    for more in ("", ", compression=gzip"):
+        write = 'range(%d) | batch(10) | write_tfrecord("out/part-%%05d", shards=4' + more + ")"
+        run(program, directory, write % 4000)
+        read = subprocess.Popen(command(program, 'tfrecord("out/part-*") | batch(20) | prefetch(1) | print', "--step-time", "20ms"),
+                                cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert read.stdout.readline()
+        run(program, directory, write % 2000)
+        _, message = read.communicate(timeout=60)
+        assert read.returncode == 1 and ("replaced" in message or "changed" in message or "out/part-" in message), message
+
+
 def test_files_of_others_are_never_removed(program, directory):
     out = os.path.join(directory, "out")
     os.mkdir(out)
@@ -334,7 +347,7 @@ def test_what_cannot_be_gone_on_with_is_refused(program, directory):
     assert "would be missing" in run(program, directory, text, "--resume", "p.ck", status=4)[1]
     for sink in ('write_hdf5("a.h5")', 'write_tfrecord("a.gz", compression=gzip)', 'write_tfrecord("a.z", compression=zlib)'):
         for more in (("--checkpoint", "x.ck"), ("--resume", point)):
-            _, message = run(program, directory, "range(5) | " + sink, *more, status=2)
+            _, message = run(program, directory, "range(5000) | shuffle(seed=3) | batch(7) | " + sink, *more, status=2)
             assert "--checkpoint" in message, message
     assert not os.path.exists(os.path.join(directory, "x.ck"))
 

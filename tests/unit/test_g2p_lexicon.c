@@ -230,7 +230,7 @@ static void later_file_hides_words_with_all_their_variants(void **state)
 {
     const char *const list[] = {paths[0], paths[1], paths[2]};
     stk__lexicon *x = NULL, *other = NULL;
-    assert_int_equal(stk__lexicon_read(list, 3, &x, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_read(list, 3, NULL, &x, NULL), STK_OK);
     assert_int_equal(stk__lexicon_words(x), 4);
     assert_variant(x, "a", 0, "EY1 EY1");
     assert_variant(x, "a", 1, "");
@@ -238,7 +238,7 @@ static void later_file_hides_words_with_all_their_variants(void **state)
     assert_variant(x, "c", 0, "S IY1");
     assert_variant(x, "d", 0, "D"); /* a second pronunciation alone is all that the last file has */
     assert_variant(x, "d", 1, "");
-    assert_int_equal(stk__lexicon_read(list, 2, &other, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_read(list, 2, NULL, &other, NULL), STK_OK);
     assert_variant(other, "d", 0, "D IY1");
     assert_true(stk__lexicon_fingerprint(x) != stk__lexicon_fingerprint(other));
     stk__lexicon_free(other);
@@ -251,7 +251,7 @@ static void lexicon_that_is_not_there_is_named(void **state)
     stk__lexicon *x = NULL;
     stk_error err;
     stk_error_clear(&err);
-    assert_int_equal(stk__lexicon_read(list, 2, &x, &err), STK_IO);
+    assert_int_equal(stk__lexicon_read(list, 2, NULL, &x, &err), STK_IO);
     assert_string_equal(err.file, "no/such/file.dict");
     assert_null(x);
 }
@@ -264,7 +264,7 @@ static void lexicon_survives_failed_allocations(void **state)
         stk__lexicon *x = NULL;
         assert_true(n < 1000);
         stk__alloc_fail_at(n, false);
-        status = stk__lexicon_read(list, 2, &x, NULL);
+        status = stk__lexicon_read(list, 2, NULL, &x, NULL);
         stk__alloc_fail_at(0, false);
         assert_true(status == STK_OK || status == STK_NOMEM);
         assert_true((status == STK_OK) == (x != NULL));

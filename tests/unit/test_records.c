@@ -571,6 +571,27 @@ static void cached_index_of_a_changed_file_is_not_used(void **state)
     stk__text_clear(&t);
 }
 
+/* Lines move, but size, edges and mtime say nothing of it: as with `cp -p`. */
+static void cached_index_sees_a_change_in_the_middle_with_the_old_mtime(void **state)
+{
+    const char *cache = in_dir("middle-cache");
+    char text[12000];
+    memset(text, 'x', sizeof text);
+    text[5000] = text[sizeof text - 1] = '\n';
+    const char *path = write_bytes("middle", text, sizeof text);
+    set_mtime(path, 1000);
+    stk__records_close(open_paths(&path, 1, STK__FRAMING_LINES, cache));
+    text[5000] = 'x';
+    text[6000] = '\n';
+    path = write_bytes("middle", text, sizeof text);
+    set_mtime(path, 1000);
+    stk__records *r = open_paths(&path, 1, STK__FRAMING_LINES, cache);
+    stk__record_place place;
+    stk__records_find(r, 0, &place);
+    assert_int_equal(place.size_bytes, 6000);
+    stk__records_close(r);
+}
+
 static void cached_index_with_any_odd_byte_is_scanned_again(void **state)
 {
     const char *cache = in_dir("odd-cache");
@@ -879,6 +900,7 @@ int main(void)
         cmocka_unit_test(even_lines_with_either_end_take_little_memory),
         cmocka_unit_test(cached_index_says_the_same_as_a_scan),
         cmocka_unit_test(cached_index_of_a_changed_file_is_not_used),
+        cmocka_unit_test(cached_index_sees_a_change_in_the_middle_with_the_old_mtime),
         cmocka_unit_test(cached_index_with_any_odd_byte_is_scanned_again),
         cmocka_unit_test(index_with_a_fitting_checksum_but_odd_bytes_stays_in_bounds),
         cmocka_unit_test(cache_that_cannot_be_written_is_no_error),

@@ -286,17 +286,17 @@ static void readers_want_whole_sets(void **state)
     char *items[] = {stk__strdup(in_dir("out/part-0")), stk__strdup(in_dir("out/part-1"))};
     const stk__paths paths = {.items = items, .count = 2, .capacity = 2};
     const bool wild[] = {true, true}, named[] = {false, false};
-    assert_int_equal(stk__sets_check(&paths, wild, NULL),
+    assert_int_equal(stk__sets_check(&paths, wild, NULL, NULL),
                      STK_OK); /* a part of it by its pattern, while all of it is there */
     assert_int_equal(unlink(in_dir("out/part-2")), 0);
-    assert_int_equal(stk__sets_check(&paths, wild, NULL), STK_CORRUPT);
-    assert_int_equal(stk__sets_check(&paths, named, NULL), STK_OK);
+    assert_int_equal(stk__sets_check(&paths, wild, NULL, NULL), STK_CORRUPT);
+    assert_int_equal(stk__sets_check(&paths, named, NULL, NULL), STK_OK);
     make_file("out/part-1", "longer than before");
-    assert_int_equal(stk__sets_check(&paths, named, NULL), STK_CORRUPT);
+    assert_int_equal(stk__sets_check(&paths, named, NULL, NULL), STK_CORRUPT);
     make_file("out/part.manifest.json", "{\"name\": \"an app\"}"); /* of another program */
-    assert_int_equal(stk__sets_check(&paths, wild, NULL), STK_OK);
+    assert_int_equal(stk__sets_check(&paths, wild, NULL, NULL), STK_OK);
     make_file("out/part.manifest.json", "{\"stoker_manifest\": 1, ");
-    assert_int_equal(stk__sets_check(&paths, wild, NULL), STK_CORRUPT);
+    assert_int_equal(stk__sets_check(&paths, wild, NULL, NULL), STK_CORRUPT);
     stk__free(items[0]);
     stk__free(items[1]);
 }
