@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,8 +16,8 @@
 /* Names are drawn of 2^64; more than one try is for a sweeper that took the fresh file for a leftover. */
 #define TRIES_MAX 16
 
-/* The directory of a path; stk__free it. NULL: no memory. */
-static char *parent_of(const char *path)
+/* The directory of a path, as far as it can be one. No allocation: what was renamed is there, and its sync must not fail for that. */
+static const char *parent_of(const char *path, char out[PATH_MAX])
 {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
@@ -25,14 +26,14 @@ static char *parent_of(const char *path)
         n--;
     while (n > 1 && path[n - 1] == '/')
         n--;
-    return n ? stk__strndup(path, n) : stk__strdup(".");
+    snprintf(out, PATH_MAX, "%.*s", n ? (int)STK_MIN(n, (size_t)PATH_MAX) : 1, n ? path : ".");
+    return out;
 }
 
 stk_status stk__sync_parent(const char *path, stk_error *err)
 {
-    char *dir = parent_of(path);
-    if (!dir)
-        return stk__nomem(strlen(path), err);
+    char room[PATH_MAX];
+    const char *dir = parent_of(path, room);
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* A directory that may be written but not read cannot be synced, nor can those of some network file systems. */
     stk_status status = STK_OK;
@@ -40,16 +41,13 @@ stk_status stk__sync_parent(const char *path, stk_error *err)
         status = stk__io_error(err, dir, "cannot sync the directory");
     if (fd >= 0)
         close(fd);
-    stk__free(dir);
     return status;
 }
 
 static void sweep_beside(const char *path)
 {
-    char *dir = parent_of(path);
-    if (dir)
-        stk__sweep(dir);
-    stk__free(dir);
+    char dir[PATH_MAX];
+    stk__sweep(parent_of(path, dir));
 }
 
 /* Makes something under a hidden name: a descriptor, -1 with errno. */
@@ -65,8 +63,11 @@ static int make_dir(const char *temp)
     if (mkdir(temp, 0777))
         return -1;
     const int fd = open(temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        errno = EEXIST; /* a sweeper was faster; another name, then */
+    if (fd < 0) {
+        const int code = errno;
+        rmdir(temp);
+        errno = code == ENOENT ? EEXIST : code; /* a sweeper was faster; another name, then */
+    }
     return fd;
 }
 

@@ -9,9 +9,13 @@
 /* A byte that is not part of valid UTF-8 equals nothing but itself. */
 #define NOT_UTF8 0x110000u
 
-static uint32_t next_char(const char **p, const char *end)
+static inline uint32_t next_char(const char **p, const char *end)
 {
     const unsigned char *s = (const unsigned char *)*p;
+    if (s[0] < 0x80) {
+        ++*p;
+        return s[0];
+    }
     const size_t n = stk__utf8_length(s, (size_t)(end - *p));
     static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     *p += n ? n : 1;
@@ -140,6 +144,12 @@ static bool match_one(const char **p, const char *end, const char **name, const 
     return matches;
 }
 
+/* A byte that stands for itself: ASCII and no sign. */
+static inline bool is_plain(char c)
+{
+    return (unsigned char)c < 0x80 && c != '*' && c != '?' && c != '[' && c != '\\';
+}
+
 /* Only the last '*' is ever tried again: what those before it took need not change. */
 bool stk__wild_match(const char *pattern, const char *end, const char *name, uint64_t *steps)
 {
@@ -147,7 +157,10 @@ bool stk__wild_match(const char *pattern, const char *end, const char *name, uin
     const char *star = NULL, *star_name = NULL;
     while (name < name_end) {
         *steps += p < end && *p == '[' ? (uint64_t)(end - p) : 1; /* a set is read anew each time */
-        if (p < end && *p == '*') {
+        if (p < end && is_plain(*p) && *p == *name) {
+            p++;
+            name++;
+        } else if (p < end && *p == '*') {
             star = ++p;
             star_name = name;
         } else if (!match_one(&p, end, &name, name_end)) {

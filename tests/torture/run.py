@@ -6,7 +6,7 @@ Usage: run.py BUILD_DIR [--short] [--seed N] [--only TEXT]
 What must hold after each trial (docs/guide/errors.md, "Output"; SECURITY.md):
   - what can be seen is the old output or the new one, whole; lists and traces may end early
   - exit code 0 means the new one; another code comes with a message, and no signal ends the program
-  - nothing else can be seen; after kill -9, or without any memory, hidden names may be left, after an error not even these
+  - nothing else can be seen; after kill -9, or without memory or descriptors, hidden names may be left, else not even these
   - the next run works, and leaves nothing but its output
 """
 import argparse
@@ -25,13 +25,13 @@ import writers  # noqa: E402
 
 # By column of the table: faults of tests/torture/faults.c, with NUMBER for which call fails. "kill" and "full" are others.
 FAULTS = {
-    "EIO": ["write:EIO:path=/out/:after=NUMBER", "pwrite:EIO:path=/out/:after=NUMBER", "fsync:EIO:path=/out",
-            "rename:EIO:path=out/", "open:EACCES:path=out/:after=NUMBER", "close:EIO:path=/out/:after=NUMBER"],
-    "ENOSPC": ["write:ENOSPC:path=/out/:after=NUMBER:count=0", "pwrite:ENOSPC:path=/out/:after=NUMBER:count=0",
-               "fsync:ENOSPC:path=/out", "write:EDQUOT:path=/out/:count=0"],
-    "EINTR": ["write:EINTR:path=/out/:after=NUMBER", "pwrite:EINTR:path=/out/:after=NUMBER", "read:EINTR:after=NUMBER:count=3",
-              "pread:EINTR:after=NUMBER:count=3", "fsync:EINTR:path=/out"],
-    "short": ["write:short:path=/out/:count=0", "pwrite:short:path=/out/:count=0", "read:short:count=0", "pread:short:count=0"],
+    "EIO": ["write:EIO:path=out:after=NUMBER", "pwrite:EIO:path=out:after=NUMBER", "fsync:EIO:path=out",
+            "rename:EIO:path=out", "open:EACCES:path=out:after=NUMBER", "close:EIO:path=out:after=NUMBER"],
+    "ENOSPC": ["write:ENOSPC:path=out:after=NUMBER:count=0", "pwrite:ENOSPC:path=out:after=NUMBER:count=0",
+               "fsync:ENOSPC:path=out", "write:EDQUOT:path=out:count=0"],
+    "EINTR": ["write:EINTR:path=out:after=NUMBER", "pwrite:EINTR:path=out:after=NUMBER", "read:EINTR:after=NUMBER:count=3",
+              "pread:EINTR:after=NUMBER:count=3", "fsync:EINTR:path=out"],
+    "short": ["write:short:path=out:count=0", "pwrite:short:path=out:count=0", "read:short:count=0", "pread:short:count=0"],
     "EMFILE": ["open:EMFILE:path=out:after=NUMBER:count=0", "open:ENFILE:after=NUMBER:count=2"],
     "memory": ["malloc:ENOMEM:after=ANY", "malloc:ENOMEM:after=ANY:count=0"],
 }
@@ -42,8 +42,8 @@ class Wrong(Exception):
 
 
 def visible(out):
-    """Names that somebody who looks for data would find, and hidden ones."""
-    seen, hidden = [], []
+    """Names that somebody who looks for data would find, and hidden ones, also beside the directory."""
+    seen, hidden = [], [name for name in os.listdir(os.path.dirname(out)) if name.startswith(".out")]
     for top, folders, files in os.walk(out):
         for name in [*folders, *files]:
             path = os.path.relpath(os.path.join(top, name), out)
@@ -72,10 +72,12 @@ class Bench:
         self.names = visible(self.out)[0]
         self.new_state = writer.check(stoker, self.out)
         self.allocations = self.count("malloc:ENOMEM:after=1000000000")
-        self.writes = max(1, self.count("write:EIO:path=/out/:after=1000000000"))
+        self.writes = max(1, self.count("write:EIO:path=out:after=1000000000"))
 
     def reset(self, with_old=True):
         shutil.rmtree(self.out, ignore_errors=True)
+        for name in visible(self.out)[1]:
+            shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
         if with_old:
             shutil.copytree(self.old, self.out)
         else:
@@ -177,8 +179,9 @@ class Bench:
             os.remove(log)
             if not faults:
                 return None
-        # To remove a directory takes memory, too: when none is left, the next run has to do it.
-        return self.trial(False, code, said, may_leave=fault.startswith("malloc:") and "count=0" in fault)
+        # To remove a directory takes memory and a descriptor: when there are none, the next run has to do it.
+        none_left = "EMFILE" in fault or "ENFILE" in fault or (fault.startswith("malloc:") and "count=0" in fault)
+        return self.trial(False, code, said, may_leave=none_left)
 
     def kill(self, seconds):
         self.reset()
