@@ -203,7 +203,7 @@ class PipelineOps:
             channels: 1 gray, 3 RGB, 4 RGBA; 0: 3, or 1 with mode=index (0 to 4; default 0).
             exact: decode JPEGs fully, even where a resize follows (default False).
             orient: turn pictures as their EXIF orientation says (default False).
-            max_pixels: larger pictures are bad records; a small memory budget lowers this (1 to 1099511627776; default
+            max_pixels: larger pictures are bad records, whatever the memory budget (1 to 1099511627776; default
                 100000000).
             mode: index: the numbers of palette and gray PNGs and of GIFs as stored, for masks of classes; color: what
                 is seen; auto: color, but gray of a palette PNG is an error ("auto", "color", "index"; default "auto").

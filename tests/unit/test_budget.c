@@ -179,6 +179,56 @@ static void budget_holds_with_many_threads(void **state)
     assert_true(b.peak <= 1000);
 }
 
+static void budget_names_the_option_that_would_do(void **state)
+{
+    stk__budget b = {.limit = 1 << 20, .name = "--memory"};
+    stk_error error;
+    stk_error_clear(&error);
+    assert_true(stk__budget_charge(&b, 1 << 19));
+    assert_int_equal(stk__budget_take(&b, 3 << 20, &error), STK_BUDGET);
+    assert_non_null(strstr(error.message, "buffers need 3.0 MiB more, 512 KiB of the budget of 1.0 MiB are in use"));
+    assert_non_null(strstr(error.message, "--memory 8M would do"));
+    assert_int_equal(b.used, 1 << 19);
+    assert_int_equal(b.refused, 3 << 20);
+}
+
+static void arena_goes_back_to_a_place(void **state)
+{
+    stk__budget b = {.limit = 16 << 20};
+    stk__chunk_pool *pool = stk__chunk_pool_new(&b);
+    stk__arena arena = {0};
+    const stk__arena_mark empty = stk__arena_here(&arena);
+    char *first = stk__arena_alloc(&arena, pool, 100, NULL);
+    assert_non_null(first);
+    memset(first, 'x', 100);
+    const stk__arena_mark mark = stk__arena_here(&arena);
+    char *second = stk__arena_alloc(&arena, pool, 200, NULL);
+    for (int i = 0; i < 20; i++)
+        assert_non_null(stk__arena_alloc(&arena, pool, 300000, NULL));
+    stk__arena_rewind(&arena, pool, mark);
+    assert_int_equal(arena.bytes, 112);
+    assert_ptr_equal(stk__arena_alloc(&arena, pool, 200, NULL), second);
+    assert_int_equal(first[99], 'x');
+    stk__arena_rewind(&arena, pool, empty);
+    assert_null(arena.head);
+    stk__chunk_pool_trim(pool);
+    assert_int_equal(b.used, 0);
+    stk__chunk_pool_free(pool);
+}
+
+static void large_memory_has_pages_of_its_own(void **state)
+{
+    stk__budget b = {.limit = 64 << 20};
+    for (size_t size = 1000; size < (size_t)32 << 20; size *= 3) {
+        char *p = stk__budget_alloc(&b, size, NULL);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        memset(p, 1, size);
+        stk__budget_free(&b, p, size);
+    }
+    assert_int_equal(b.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +241,9 @@ int main(void)
         cmocka_unit_test(chunk_that_is_referred_to_stays),
         cmocka_unit_test(spare_chunks_make_room),
         cmocka_unit_test(budget_holds_with_many_threads),
+        cmocka_unit_test(budget_names_the_option_that_would_do),
+        cmocka_unit_test(arena_goes_back_to_a_place),
+        cmocka_unit_test(large_memory_has_pages_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,7 +205,7 @@ static void lexicon_of_many_words_finds_all_at_once(void **state)
 
 /* ---- files ---- */
 
-static char paths[3][64];
+static char paths[4][64];
 
 static int write_files(void **state)
 {
@@ -216,12 +216,13 @@ static int write_files(void **state)
         if (stk__write_file(paths[i], texts[i], strlen(texts[i]), NULL) != STK_OK)
             return -1;
     }
+    snprintf(paths[3], sizeof paths[3], "lexicon-%ld-long.dict", (long)getpid());
     return 0;
 }
 
 static int remove_files(void **state)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         unlink(paths[i]);
     return 0;
 }
@@ -272,6 +273,79 @@ static void lexicon_survives_failed_allocations(void **state)
     }
 }
 
+/* Many lines that the pieces, in which files are read, cut anywhere; the last without an end. */
+static char *long_text(size_t *out_size)
+{
+    enum { LINES = 60000 };
+    char *text = stk__alloc(LINES * 32);
+    size_t size = 0;
+    assert_non_null(text);
+    for (int i = 0; i < LINES; i++)
+        size += (size_t)snprintf(text + size, 32, "word%dx  W ER1 D%s", i, i + 1 < LINES ? "\n" : "");
+    *out_size = size;
+    return text;
+}
+
+static void file_that_is_read_in_pieces_is_the_text(void **state)
+{
+    const char *const list[] = {paths[3]};
+    size_t size;
+    char *text = long_text(&size);
+    stk__lexicon *read = NULL, *parsed = NULL;
+    assert_int_equal(stk__write_file(paths[3], text, size, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_read(list, 1, NULL, &read, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_parse(text, size, "x", &parsed, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_words(read), 60000);
+    assert_int_equal(stk__lexicon_fingerprint(read), stk__lexicon_fingerprint(parsed));
+    assert_variant(read, "word0x", 0, "W ER1 D");
+    assert_variant(read, "word59999x", 0, "W ER1 D");
+    stk__lexicon_free(read);
+    stk__lexicon_free(parsed);
+    stk__free(text);
+}
+
+typedef struct account {
+    int64_t held, most, limit;
+} account;
+
+static stk_status account_charge(void *arg, int64_t bytes, stk_error *err)
+{
+    account *a = arg;
+    if (a->held + bytes > a->limit)
+        return stk_error_set(err, STK_BUDGET, "no room");
+    a->held += bytes;
+    a->most = STK_MAX(a->most, a->held);
+    return STK_OK;
+}
+
+static void lexicon_asks_before_it_takes_memory(void **state)
+{
+    const char *const list[] = {paths[3]};
+    size_t size;
+    char *text = long_text(&size);
+    account a = {.limit = INT64_MAX};
+    const stk__g2p_memory memory = {account_charge, &a};
+    stk__lexicon *x = NULL;
+    stk_error err;
+    stk_error_clear(&err);
+    assert_int_equal(stk__write_file(paths[3], text, size, NULL), STK_OK);
+    assert_int_equal(stk__lexicon_read(list, 1, &memory, &x, &err), STK_OK);
+    assert_in_range(stk__lexicon_bytes(x) - (size_t)a.held, 0, 256); /* all but the struct itself */
+    stk__lexicon_free(x);
+    /* Refused anywhere: all is given back, and the file is named. */
+    const int64_t most = a.most;
+    for (int64_t limit = 0; limit < most; limit += most / 20) {
+        x = NULL;
+        a = (account){.limit = limit};
+        assert_int_equal(stk__lexicon_read(list, 1, &memory, &x, &err), STK_BUDGET);
+        assert_null(x);
+        assert_int_equal(a.held, 0);
+        assert_true(a.most <= limit);
+    }
+    assert_string_equal(err.file, paths[3]);
+    stk__free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +359,8 @@ int main(void)
         cmocka_unit_test(later_file_hides_words_with_all_their_variants),
         cmocka_unit_test(lexicon_that_is_not_there_is_named),
         cmocka_unit_test(lexicon_survives_failed_allocations),
+        cmocka_unit_test(file_that_is_read_in_pieces_is_the_text),
+        cmocka_unit_test(lexicon_asks_before_it_takes_memory),
     };
     return cmocka_run_group_tests(tests, write_files, remove_files);
 }
