@@ -118,8 +118,8 @@ def test_killed_helpers_are_started_again(session):
     stop = threading.Event()
 
     def kill():
-        for _ in range(20):
-            if stop.wait(0.02):
+        for _ in range(4):
+            if stop.wait(0.3):  # a helper takes a while to start
                 return
             for pid in children("stoker-hdf5"):
                 try:
