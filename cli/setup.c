@@ -1,6 +1,9 @@
 /* From options and environment to a pipeline's text, registry and configuration. */
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -137,10 +140,23 @@ char *cli_cache_dir(void)
     return path.data;
 }
 
+/*
+ * Memory that libraries free goes back to the system, so that the process is as large as its budget says. Else the size from
+ * which malloc gives pages of their own rises with what is freed, up to 32 MiB, and each thread's heap keeps twice as much.
+ */
+static void bound_heap(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+#endif
+}
+
 int cli_setup_open(cli_setup *setup, const cli_command *command, const cli_pipeline_options *options,
                    const cli_arguments *arguments, bool quiet, stk_config *config)
 {
     *setup = (cli_setup){0};
+    bound_heap();
     config->struct_size = sizeof *config;
     if (options->cache_dir && options->no_index_cache)
         return cli_usage_error(command, "--cache-dir and --no-index-cache exclude each other");

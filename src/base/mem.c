@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 /* From here on memory has pages of its own. A mapping costs microseconds and a fault for each page; such sizes are few. */
 #define PAGES_LEAST ((size_t)1 << 20)
@@ -105,13 +102,6 @@ void stk__pages_free(void *p, size_t size)
         free(p);
     else if (p)
         munmap(p, size);
-}
-
-void stk__heap_trim(void)
-{
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
 }
 
 char *stk__strndup(const char *s, size_t n)

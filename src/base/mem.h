@@ -23,8 +23,6 @@ void stk__free(void *p);
  */
 void *stk__pages_alloc(size_t size);
 void stk__pages_free(void *p, size_t size);
-/* Gives free pages of the heap back to the system, after a library has freed much of it. */
-void stk__heap_trim(void);
 
 char *stk__strdup(const char *s);
 char *stk__strndup(const char *s, size_t n);

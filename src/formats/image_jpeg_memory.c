@@ -3,15 +3,13 @@
  * the library's own. Most of it are the coefficients of images with several scans, two bytes for each of a component's
  * samples, which the library asks for all at once (realize_virt_arrays) before it decodes the first of them.
  */
-#include "base/mem.h"
+#include "base/compiler.h"
 #include "formats/image_jpeg_impl.h"
 
 #include "base/banned.h"
 
 /* Charged in steps. What nearly all images take is not: it is part of what each thread has outside of the budget. */
 #define STEP ((size_t)256 * 1024)
-/* More than this is not left to the heap, which would keep it. */
-#define TRIM_BYTES ((size_t)4 << 20)
 #define FREE_BYTES ((size_t)512 * 1024)
 /* What the library's pools take beyond what it is asked for: alignment of rows, headers. */
 #define ROW_EXTRA 128
@@ -105,8 +103,6 @@ void stk__jpeg_memory_begin(struct stk__jpeg *jpeg, const stk__image_memory *fro
 void stk__jpeg_memory_end(struct stk__jpeg *jpeg)
 {
     stk__jpeg_memory *m = &jpeg->memory;
-    if (m->charged >= TRIM_BYTES)
-        stk__heap_trim();
     if (m->charged && m->from->give_back)
         m->from->give_back(m->from->arg, m->charged);
     m->charged = 0;

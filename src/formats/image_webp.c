@@ -5,7 +5,7 @@
 
 #include <webp/decode.h>
 
-#include "base/mem.h"
+#include "base/compiler.h"
 #include "kernels/color.h"
 
 #include "base/banned.h"
@@ -15,8 +15,6 @@
 #define FRAME_HEADER 16
 /* Of what libwebp takes, not charged: part of what each thread has outside of the budget. */
 #define FREE_BYTES ((size_t)512 * 1024)
-/* More than this is not left to the heap, which would keep it. */
-#define TRIM_BYTES ((size_t)4 << 20)
 #define LOSSLESS_HEADER 5
 
 /* A picture for libwebp and where it lies on the canvas. */
@@ -222,8 +220,6 @@ static stk_status decode_part(stk__image_decoder *decoder, const webp_frame *fra
     STK_TRY(stk__image_charge(decoder, inside, err));
     const VP8StatusCode code = WebPDecode(frame->data, frame->size, &config);
     WebPFreeDecBuffer(&config.output);
-    if (inside >= TRIM_BYTES)
-        stk__heap_trim();
     stk__image_give_back(decoder, inside);
     if (code != VP8_STATUS_OK)
         return refuse(code, frame->size, err);
