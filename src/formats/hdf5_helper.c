@@ -38,6 +38,7 @@ enum {
     PARENTS = 3,             /* how far above our own directory libexec/ may lie */
     FRAME_BYTES = 8,         /* the size before each message */
     FIRST_BYTES = 256 << 10, /* read at first whatever size is announced; doubles with what arrives */
+    KILLED_TRIES_MAX = 4,    /* of one request, where the kernel or a person kills its helper */
     LOOK_MS = 100,           /* a wait looks this often whether it is still wanted */
     DEATH_MS = 1000          /* a helper that closed its output has this long to end by itself, so that we learn why */
 };
@@ -53,12 +54,14 @@ typedef struct session {
     pthread_mutex_t lock;
     /* guarded by lock */
     pid_t child;
-    bool killed; /* the last one, by us */
+    bool killed;  /* the last one, by us */
+    bool outside; /* the last one, by somebody else */
 } session;
 
 struct stk__h5_helper {
     _Atomic(session *) session; /* NULL: nothing was asked yet */
     char *program;              /* set before start, then const; NULL: searched for */
+    bool remembers;             /* likewise: what the child was told before matters */
 };
 
 /* ---- finding the program ---- */
@@ -262,6 +265,11 @@ static int end_locked(session *s, int patience_ms)
     return status;
 }
 
+void stk__h5_helper_remember(stk__h5_helper *h)
+{
+    h->remembers = true;
+}
+
 stk_status stk__h5_helper_new(stk__h5_helper **out, stk_error *err)
 {
     stk__h5_helper *h = stk__calloc(1, sizeof *h);
@@ -360,7 +368,8 @@ static stk_status died(asking *a)
         return stk_error_set(a->err, STK_CORRUPT,
                              "libhdf5, or a plug-in of it, was stopped by the sandbox on this file");
     /* The kernel does that where memory is short, which says nothing about the file. */
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->session->killed)
+    a->session->outside = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->session->killed;
+    if (a->session->outside)
         return stk_error_set(a->err, STK_NOMEM,
                              STK__H5_HELPER_NAME " was killed from outside on this file: is the machine out of memory?");
     if (WIFSIGNALED(status))
@@ -552,7 +561,13 @@ stk_status stk__h5_helper_ask(stk__h5_helper *h, const stk__text *request, int t
         return stk__nomem(request->length, err);
     STK_TRY(get_session(h, &a.session, err));
     pthread_mutex_lock(&a.session->lock);
-    stk_status status = ask_locked(h, &a, request, max_bytes, &data, &size);
+    stk_status status;
+    int tries = h->remembers ? 1 : KILLED_TRIES_MAX;
+    do {
+        stk_error_clear(err);
+        a.session->outside = false;
+        status = ask_locked(h, &a, request, max_bytes, &data, &size);
+    } while (status != STK_OK && a.session->outside && --tries > 0);
     if (status == STK_OK)
         status = check_answer(data, size, &sane, err);
     if (!sane)

@@ -659,6 +659,7 @@ static stk_status open_all(stk__h5_writer *w, const stk__h5_writer_config *confi
     STK_TRY(stk__new_file_open(&w->file, config->path, err));
     w->opened = true;
     STK_TRY(stk__h5_helper_new(&w->helper, err));
+    stk__h5_helper_remember(w->helper);
     l.queue.helper = w->helper;
     l.queue.memory = memory + l.fill_bytes;
     w->swap_bytes = l.queue.chunk_bytes;

@@ -1011,7 +1011,7 @@ def test_extreme_numbers_run(program):
 
 def test_endless_input_meets_the_budget(program):
     result = run(program, 'text("/dev/zero") | batch(1)', "--memory", "16M", expect=1)
-    wanted(result, "/dev/zero", "of the memory budget")
+    wanted(result, "/dev/zero", "of the budget of")
     with Folder() as folder:
         path = folder.path("bomb.gz")
         head = struct.pack("<Q", 1 << 33)

@@ -170,12 +170,12 @@ def test_an_interrupt_leaves_no_file(stoker):
         process.stdin.write(b"big\n" * 1000)
         process.stdin.flush()
         end = time.monotonic() + 60
-        while not [name for name in os.listdir(stoker.directory) if name.startswith("out.txt.")]:
+        while not [name for name in os.listdir(stoker.directory) if name.startswith(".out.txt.")]:
             assert time.monotonic() < end, "no file was begun"
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        assert not [name for name in os.listdir(stoker.directory) if name.startswith("out.txt")]
+        assert not [name for name in os.listdir(stoker.directory) if "out.txt" in name]
     finally:
         process.kill()
         process.wait()

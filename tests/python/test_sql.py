@@ -273,7 +273,7 @@ def test_files_stay_closed(program, directory):
 def test_wrong_usage(program, directory):
     path = write_trace(directory)
     done = run(program, path, "--format", "xml", "-q", "SELECT 1")
-    assert done.returncode == 2 and "table, csv or json, found 'xml'" in done.stderr, done
+    assert done.returncode == 2 and "table, csv, raw-csv or json, found 'xml'" in done.stderr, done
     done = run(program, "-")
     assert done.returncode == 2 and "give them with -q" in done.stderr, done
 
