@@ -50,7 +50,8 @@ struct stk__record_stream {
     size_t gathered_capacity;
     size_t gathered_max;
     uint64_t wanted;    /* bytes of the record being gathered, where its header says so */
-    uint64_t too_large; /* of the one that was refused; 0: none was */
+    uint64_t too_large; /* of the one that was refused; 0: nobody knows before a line ends */
+    bool refused;
     stk__record_charge charge; /* NULL: nobody counts */
     void *charge_arg;
     stk__text key; /* tar: of the sample being gathered */
@@ -137,9 +138,10 @@ void stk__record_stream_charge(stk__record_stream *s, stk__record_charge charge,
     s->charge_arg = arg;
 }
 
-uint64_t stk__record_stream_too_large(const stk__record_stream *s)
+bool stk__record_stream_refused(const stk__record_stream *s, uint64_t *out_size)
 {
-    return s->too_large;
+    *out_size = s->too_large;
+    return s->refused;
 }
 
 size_t stk__record_stream_memory(void)
@@ -294,7 +296,8 @@ static stk_status start(stk__record_stream *s, stk_error *err)
 static stk_status grow_gathered(stk__record_stream *s, size_t size, stk_error *err)
 {
     if (size > s->gathered_max) {
-        s->too_large = STK_MAX(s->wanted, (uint64_t)size);
+        s->too_large = s->framing == STK__FRAMING_LINES ? 0 : STK_MAX(s->wanted, (uint64_t)size);
+        s->refused = true;
         return stk_error_set(err, STK_BUDGET,
                              "record has more than %zu bytes, which is all that it may take of the memory budget",
                              s->gathered_max);

@@ -117,8 +117,8 @@ stk_status stk__record_stream_next(stk__record_stream *stream, stk_bytes *out, i
 void stk__record_stream_limit(stk__record_stream *stream, int64_t max_bytes);
 /* Tar: files so far that belong to no sample. */
 int64_t stk__record_stream_stray(const stk__record_stream *stream);
-/* Bytes of the record that did so, as far as is known; 0: none did. */
-uint64_t stk__record_stream_too_large(const stk__record_stream *stream);
+/* Whether one did so, and how large it is; 0: nobody knows before a line ends. */
+bool stk__record_stream_refused(const stk__record_stream *stream, uint64_t *out_size);
 /* Asked before a large record takes memory, with less than 0 when that is given back; NULL: nobody counts. */
 typedef stk_status (*stk__record_charge)(void *arg, int64_t bytes, stk_error *err);
 void stk__record_stream_charge(stk__record_stream *stream, stk__record_charge charge, void *arg);

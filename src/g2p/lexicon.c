@@ -556,7 +556,8 @@ static stk_status read_fd(reader *r, int fd)
         if (status == STK_OK)
             status = read_piece(r, w.data, w.size, end, &done);
         w.size -= done;
-        memmove(w.data, w.data + done, status == STK_OK ? w.size : 0);
+        if (done)
+            memmove(w.data, w.data + done, w.size);
     }
     stk__free(w.data);
     give_back(r, (int64_t)w.capacity);

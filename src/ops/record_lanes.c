@@ -318,14 +318,19 @@ static void give_record_locked(stk__lanes *l, const stk_call *call, file_lane *l
         next_turn_locked(l);
 }
 
-/* A record may take a quarter of the budget, and how long a line is shows only at its end. */
-static void tell_demand(const stk_call *call, uint64_t size, stk_error *err)
+/* A record may take a quarter of the budget, and lies in a few places at once. */
+static void tell_demand(const stk_call *call, const stk__record_stream *stream, stk_error *err)
 {
-    char what[64];
-    if (!size)
+    const uint64_t most = (uint64_t)call->host->open_info(call)->memory_bytes / 4;
+    uint64_t size;
+    char what[96];
+    if (!stk__record_stream_refused(stream, &size))
         return; /* there was no room for another reason, which is told already */
-    snprintf(what, sizeof what, "a record of %llu bytes or more", (unsigned long long)size);
-    call->host->no_room(call, what, 6 * size, 0, err);
+    if (size)
+        snprintf(what, sizeof what, "a record of %llu bytes", (unsigned long long)size);
+    else
+        snprintf(what, sizeof what, "a record twice as long as the %llu bytes so far", (unsigned long long)most);
+    call->host->no_room(call, what, 6 * (size ? size : 2 * most), 0, err);
 }
 
 /* What stopped a block comes behind its records. */
@@ -340,7 +345,7 @@ static stk_status give_end_locked(stk__lanes *l, const stk_call *call, file_lane
         if (err)
             *err = b->error;
         if (err && status == STK_BUDGET && lane->stream)
-            tell_demand(call, stk__record_stream_too_large(lane->stream), err);
+            tell_demand(call, lane->stream, err);
         set_origin(l, lane, b->error.offset, b->bad_size, sample);
     }
     drop_front_locked(l, lane);
