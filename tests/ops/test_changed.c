@@ -141,24 +141,38 @@ static void assert_old(const seen *s, const char *text, int64_t at)
         assert_in_range(s->values[i], 0, ROWS - 1);
 }
 
-/* Changes the file before one of the last `calls` reads, each of them in a run of its own. */
-static void check_policy(const char *text, stk_on_error policy, int64_t calls, bool flip)
+/* Changes the file before one of the last `calls` reads, each of them in a run of its own; returns how often that was so. */
+static int64_t change_each(const char *text, stk_on_error policy, int64_t calls, bool flip)
 {
     seen s;
     const int64_t all = run_armed(text, policy, -1, flip, &s);
+    int64_t changes = 0;
     assert_int_equal(s.status, STK_END);
     assert_int_equal(s.stats.skipped, 0);
     seen_clear(&s);
     /* With a policy for bad records, fewer and larger pieces are read; of a small stream, there are few calls at all. */
     calls = STK_MIN(calls, STK_MAX(all - INDEX_CALLS, (int64_t)1));
     for (int64_t at = all - calls; at < all; at++) {
-        run_armed(text, policy, at, flip, &s);
+        /* How much is read at a time depends on how long samples take: the run may be through before. */
+        const bool changed = run_armed(text, policy, at, flip, &s) > at;
         assert_old(&s, text, at);
-        assert_int_equal(s.status, policy == STK_ON_ERROR_STOP ? STK_CORRUPT : STK_END);
-        assert_true(policy == STK_ON_ERROR_STOP ? strstr(s.error.message, "changed") != NULL : s.stats.skipped > 0);
+        if (changed) {
+            assert_int_equal(s.status, policy == STK_ON_ERROR_STOP ? STK_CORRUPT : STK_END);
+            assert_true(policy == STK_ON_ERROR_STOP ? strstr(s.error.message, "changed") != NULL : s.stats.skipped > 0);
+            restore();
+        }
+        changes += changed;
         seen_clear(&s);
-        restore();
     }
+    return changes;
+}
+
+static void check_policy(const char *text, stk_on_error policy, int64_t calls, bool flip)
+{
+    int64_t changes = 0;
+    for (int tries = 0; tries < 20 && !changes; tries++)
+        changes = change_each(text, policy, calls, flip);
+    assert_true(changes > 0);
 }
 
 static void check_changes(const char *text, int64_t calls, bool flip)
