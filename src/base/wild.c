@@ -20,7 +20,7 @@
 #include "base/banned.h"
 
 /* Work is counted in directory entries; the rest in what it takes compared with one. */
-enum { DIRECTORY_WORK = 64, STAT_WORK = 16, STEPS_PER_ENTRY = 64, LOOK_EVERY = 512, WORK_MAX = 64000000 };
+enum { DIRECTORY_WORK = 64, STAT_WORK = 16, STEPS_PER_ENTRY = 64, LOOK_EVERY = 512, WORK_MAX = 32000000 };
 
 /* ---- limits ---- */
 

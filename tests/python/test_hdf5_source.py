@@ -114,7 +114,7 @@ def command(pid):
 def test_killed_helpers_are_started_again(session):
     """A helper that is killed, as the kernel does where memory is short, costs no row: that says nothing about the file."""
     path, wanted = mixed_file(session)
-    rounds = 5
+    rounds = 2
     source = 'hdf5("%s", cache_bytes=30000) | shuffle(seed=1) | batch(20) | repeat(%d)' % (path, rounds)
     stop, killed = threading.Event(), []
 

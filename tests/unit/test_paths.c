@@ -217,10 +217,12 @@ static void walks_without_end_are_refused(void **state)
     char *up = repeated("*/../", 5), *deep = repeated("*/../", 2000);
     stk__text t = STK__TEXT_INIT;
     stk__text_printf(&t, "w/%s*/x", up);
-    assert_refused(t.data, "takes too long to expand: more than 64 million directory entries were looked at");
-    stk__text_reset(&t);
-    stk__text_printf(&t, "w/%s*", deep); /* longer than any name that the system takes */
-    assert_refused(t.data, "takes too long");
+    assert_refused(t.data, "takes too long to expand: more than 32 million directory entries were looked at");
+    if (getenv("STOKER_TORTURE")) {
+        stk__text_reset(&t);
+        stk__text_printf(&t, "w/%s*", deep); /* longer than any name that the system takes */
+        assert_refused(t.data, "takes too long");
+    }
     stk__text_clear(&t);
     free(up), free(deep);
 }
