@@ -61,9 +61,11 @@ static char *read_text(const char *name)
 
 static size_t count_of(const char *text, const char *what)
 {
+    /* Not by strstr: that of the sanitizers measures all of the text each time. */
+    const size_t length = strlen(what);
     size_t n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what))
-        n++;
+    for (const char *p = text; *p; p++)
+        n += *p == *what && strncmp(p, what, length) == 0;
     return n;
 }
 
